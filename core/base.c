@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int kr_error_set(struct kr_error *error, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!error)
+        return code;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof(error->text), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+void *kr_alloc(size_t count, size_t size)
+{
+    size_t bytes;
+    void *memory;
+
+    if (!kr_multiply(count, size, &bytes) || bytes > SIZE_MAX - KR_ALIGNMENT)
+        return NULL;
+    bytes = kr_round_up(KR_MAX(bytes, (size_t)1), KR_ALIGNMENT);
+    memory = aligned_alloc(KR_ALIGNMENT, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+bool kr_multiply(size_t a, size_t b, size_t *ret)
+{
+    return !__builtin_mul_overflow(a, b, ret);
+}
+
+bool kr_add(size_t a, size_t b, size_t *ret)
+{
+    return !__builtin_add_overflow(a, b, ret);
+}
+
+uint64_t kr_fnv1a64(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+void kr_freep(void *p)
+{
+    void **pointer = p;
+
+    free(*pointer);
+    *pointer = NULL;
+}

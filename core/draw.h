@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Addressed draws: the same bar gives the same uniforms whatever else happens (rules, Numbers).
+ *
+ * Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), key = low, high
+ * 32 bits of (seed XOR fnv1a64("iv|sym")), counter = low32(as_of), high32(as_of), path, 2 step + head. */
+#ifndef KR_DRAW_H
+#define KR_DRAW_H
+
+#include "core/base.h"
+
+/* Seed of one stream: seed XOR fnv1a64("<interval>|<symbol>"). */
+uint64_t kr_draw_key(uint64_t seed, const char *interval, const char *symbol);
+
+/* Uniform in [0, 1): (((u64)w1 << 32 | w0) >> 11) * 2^-53. head 0 draws s1, 1 draws s2. */
+double kr_draw(uint64_t key, int64_t as_of_ns, uint32_t path, uint32_t step, uint32_t head);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The loops that are not matrix products: norms, activations, attention.
+ *
+ * Compiled once per instruction set from one source, chosen at run time. Every loop fixes the order of
+ * its sums by its own column or key index, writes its FMA out, and runs tails through the same
+ * arithmetic, so a row's result depends on that row alone (row purity). */
+#ifndef KR_KERNELS_H
+#define KR_KERNELS_H
+
+#include "core/base.h"
+
+/* Keys are stored in groups of this many rows, one row a lane: k[group][dim][lane]. */
+#define KR_LANES 16
+
+struct kr_kernels {
+    const char *name; /* "avx512", "avx2", "generic" */
+
+    /* y = x / sqrt(mean(x^2) + 1e-5) * w, [n] each; y may be x. */
+    void (*rmsnorm)(float *y, const float *x, const float *w, size_t n);
+    /* y = a / (1 + exp(-a)) * b, [n] each; y may be a or b. */
+    void (*silu_product)(float *y, const float *a, const float *b, size_t n);
+    /* x = exp(x - shift), [n]; arguments below -87 give exp(-87). */
+    void (*exp_shifted)(float *x, float shift, size_t n);
+    /* y += x, [n]. */
+    void (*add)(float *y, const float *x, size_t n);
+    /* Rotate pairs (j, j + dim/2) of one head by the angle whose cos, sin [dim/2] are given. */
+    void (*rotate)(float *x, const float *cosine, const float *sine, size_t dim);
+    /* s[j] = scale * sum_d q[d] k[d][j], d ascending, for rows 0 .. n_rows - 1 of one head's keys,
+     * k [group][dim][KR_LANES]. s holds n_rows rounded up to KR_LANES; the excess is undefined. */
+    void (*scores)(float *s, const float *q, const float *k, size_t n_rows, size_t dim, float scale);
+    /* sum += p[j]; out[d] = fma(p[j], v[j][d], out[d]), j ascending. v [row][dim]. */
+    void (*accumulate)(float *out, float *sum, const float *p, const float *v, size_t n_rows,
+                       size_t dim);
+};
+
+/* The best set this processor runs. Constant after the first call; any thread. */
+const struct kr_kernels *kr_kernels(void);
+/* By name, for tests; NULL if this build or processor has none of that name. */
+const struct kr_kernels *kr_kernels_named(const char *name);
+
+#endif

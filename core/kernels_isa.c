@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* The loops of kernels.h for one instruction set; the makefile compiles this file once for each, with
+ * KR_ISA naming it. Plain loops of fixed width that the compiler turns into vectors: the arithmetic, FMA
+ * included, is written out, so every set gives the same numbers. */
+#include "core/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+#define LANES KR_LANES
+#define fma_f32(a, b, c) __builtin_fmaf(a, b, c)
+
+/* Lane l takes part of lanes l, l + 8, then l + 4, ...: a fixed tree, one result. */
+static inline float fold(float *lanes)
+{
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++)
+            lanes[l] += lanes[l + width];
+    return lanes[0];
+}
+
+static void rmsnorm(float *y, const float *x, const float *w, size_t n)
+{
+    float lanes[LANES] = {0}, factor;
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] = fma_f32(x[i + l], x[i + l], lanes[l]);
+    for (size_t l = 0; i + l < n; l++)
+        lanes[l] = fma_f32(x[i + l], x[i + l], lanes[l]);
+    factor = 1.0f / sqrtf(fold(lanes) / (float)n + 1e-5f);
+    for (i = 0; i < n; i++)
+        y[i] = x[i] * factor * w[i];
+}
+
+/* exp by Cody and Waite's reduction and a polynomial of degree 6 on [-ln2/2, ln2/2]: within 1 ulp or so,
+ * the same operations whatever the lane. Arguments are clamped to [-87, 88]. */
+static inline float exp_one(float x)
+{
+    const float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float n, r, p;
+    uint32_t bits;
+
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    n = fma_f32(x, log2_e, round);
+    memcpy(&bits, &n, sizeof(bits));
+    n -= round;
+    r = fma_f32(n, -ln2_high, x);
+    r = fma_f32(n, -ln2_low, r);
+    p = 1.3888889e-3f;
+    p = fma_f32(p, r, 8.3333333e-3f);
+    p = fma_f32(p, r, 4.1666667e-2f);
+    p = fma_f32(p, r, 1.6666667e-1f);
+    p = fma_f32(p, r, 5.0e-1f);
+    p = fma_f32(p, r, 1.0f);
+    p = fma_f32(p, r, 1.0f);
+    bits = (bits + 127) << 23; /* 2^n; the low bits of `round` vanish in the shift */
+    memcpy(&n, &bits, sizeof(n));
+    return p * n;
+}
+
+static void exp_shifted(float *x, float shift, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = exp_one(x[i] - shift);
+}
+
+static void silu_product(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] / (1.0f + exp_one(-a[i])) * b[i];
+}
+
+static void add(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+static void rotate(float *x, const float *cosine, const float *sine, size_t dim)
+{
+    size_t half = dim / 2;
+    float *low = x, *high = x + half;
+
+    for (size_t j = 0; j < half; j++) {
+        float a = low[j], b = high[j];
+
+        low[j] = fma_f32(a, cosine[j], -(b * sine[j]));
+        high[j] = fma_f32(b, cosine[j], a * sine[j]);
+    }
+}
+
+static void scores(float *restrict s, const float *restrict q, const float *restrict k, size_t n_rows,
+                   size_t dim, float scale)
+{
+    for (size_t row = 0; row < n_rows; row += LANES, k += LANES * dim) {
+        float lanes[LANES] = {0};
+
+        for (size_t d = 0; d < dim; d++)
+            for (size_t l = 0; l < LANES; l++)
+                lanes[l] = fma_f32(q[d], k[d * LANES + l], lanes[l]);
+        for (size_t l = 0; l < LANES; l++)
+            s[row + l] = lanes[l] * scale;
+    }
+}
+
+/* One panel of columns kept in registers over all rows. */
+#define ACCUMULATE_PANEL(width)                                                                         \
+    do {                                                                                                \
+        float lanes_[width];                                                                            \
+        for (size_t l = 0; l < (width); l++)                                                            \
+            lanes_[l] = out[d + l];                                                                     \
+        for (size_t row = 0; row < n_rows; row++)                                                       \
+            for (size_t l = 0; l < (width); l++)                                                        \
+                lanes_[l] = fma_f32(p[row], v[row * dim + d + l], lanes_[l]);                           \
+        for (size_t l = 0; l < (width); l++)                                                            \
+            out[d + l] = lanes_[l];                                                                     \
+        d += (width);                                                                                   \
+    } while (0)
+
+static void accumulate(float *restrict out, float *restrict sum, const float *restrict p,
+                       const float *restrict v, size_t n_rows, size_t dim)
+{
+    size_t d = 0;
+    float total = *sum;
+
+    for (size_t row = 0; row < n_rows; row++)
+        total += p[row];
+    *sum = total;
+    while (d + 64 <= dim)
+        ACCUMULATE_PANEL(64);
+    while (d + 16 <= dim)
+        ACCUMULATE_PANEL(16);
+    while (d + 4 <= dim)
+        ACCUMULATE_PANEL(4);
+    while (d < dim)
+        ACCUMULATE_PANEL(1);
+}
+
+extern const struct kr_kernels JOIN(kr_kernels_, KR_ISA);
+const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
+    .name = TEXT(KR_ISA),
+    .rmsnorm = rmsnorm,
+    .silu_product = silu_product,
+    .exp_shifted = exp_shifted,
+    .add = add,
+    .rotate = rotate,
+    .scores = scores,
+    .accumulate = accumulate,
+};
