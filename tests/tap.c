@@ -34,31 +34,25 @@ void kt_skip(const char *format, ...)
     va_end(arguments);
 }
 
-static const char *joined(const char *folder, const char *relative)
+static const char *in_source(const char *folder, const char *relative)
 {
     static char paths[8][1024];
     static unsigned next;
     char *path = paths[next++ % 8];
+    const char *source = getenv("srcdir");
 
-    snprintf(path, sizeof(paths[0]), "%s/%s", folder, relative);
+    snprintf(path, sizeof(paths[0]), "%s/%s/%s", source ? source : ".", folder, relative);
     return path;
-}
-
-static const char *source_folder(void)
-{
-    const char *folder = getenv("srcdir");
-
-    return folder ? folder : ".";
 }
 
 const char *kt_source(const char *relative)
 {
-    return joined(joined(source_folder(), "tests"), relative);
+    return in_source("tests", relative);
 }
 
 const char *kt_shared(const char *relative)
 {
-    const char *path = joined(joined(source_folder(), "../shared"), relative);
+    const char *path = in_source("../shared", relative);
 
     return access(path, R_OK) == 0 ? path : NULL;
 }
