@@ -68,7 +68,8 @@ static const struct kr_tensor *find(struct kt_golden *golden, const char *name, 
     return tensor;
 }
 
-const float *kt_floats(struct kt_golden *golden, const char *name, size_t *ret_rows, size_t *ret_cols)
+const float *kt_floats(struct kt_golden *golden, const char *name, size_t *ret_rows,
+                       size_t *ret_cols)
 {
     const struct kr_tensor *tensor = find(golden, name, ret_rows, ret_cols);
     float *values;
@@ -93,7 +94,8 @@ const double *kt_doubles(struct kt_golden *golden, const char *name, size_t *ret
     return values;
 }
 
-const int64_t *kt_ints(struct kt_golden *golden, const char *name, size_t *ret_rows, size_t *ret_cols)
+const int64_t *kt_ints(struct kt_golden *golden, const char *name, size_t *ret_rows,
+                       size_t *ret_cols)
 {
     const struct kr_tensor *tensor = find(golden, name, ret_rows, ret_cols);
     int64_t *values;
@@ -155,9 +157,11 @@ double kt_max_difference(const float *a, const float *b, size_t n)
     return most;
 }
 
-void kt_within(const struct kt_golden *golden, const char *tensor, double difference, double tolerance)
+void kt_within(const struct kt_golden *golden, const char *tensor, double difference,
+               double tolerance)
 {
-    kt_note("%-20s %-18s largest difference %.3g (tolerance %.3g)", golden->path, tensor, difference,
-            tolerance);
-    KT_CHECK(difference <= tolerance, "%s %s: %g > %g", golden->path, tensor, difference, tolerance);
+    kt_note("%-20s %-18s largest difference %.3g (tolerance %.3g)", golden->path, tensor,
+            difference, tolerance);
+    KT_CHECK(difference <= tolerance, "%s %s: %g > %g", golden->path, tensor, difference,
+             tolerance);
 }
