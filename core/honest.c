@@ -7,7 +7,7 @@ int kr_scale_exponent(double spread)
 {
     if (!(spread > 0) || !isfinite(spread))
         return 0;
-    return (int)-lround(log2(spread));
+    return (int)fmax(-100, fmin(100, (double)-lround(log2(spread)))); /* floats stay finite */
 }
 
 void kr_scale_groups(const double std[KR_COLUMNS], int ret_exponent[KR_COLUMNS])

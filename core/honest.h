@@ -6,7 +6,8 @@
 
 #include "core/bar.h"
 
-/* Power of two nearest 1 / spread (nearest in log2); 0 if spread is 0 or not finite. */
+/* Power of two nearest 1 / spread (nearest in log2); 0 if spread is 0 or not finite; within
+ * +-100. */
 int kr_scale_exponent(double spread);
 
 /* Exponents of the groups {open, high, low, close} (root of the mean variance), {volume}, {amount} from
