@@ -32,7 +32,7 @@ struct kr_error {
 #define KRONOSD_MUST_CHECK __attribute__((warn_unused_result))
 
 #define KRONOSD_TOPIC_MAX 64
-#define KRONOSD_COLUMNS 6 /* open, high, low, close, volume, amount */
+#define KRONOSD_COLUMNS   6 /* open, high, low, close, volume, amount */
 
 /* ---- Values ------------------------------------------------------------------------------------------- */
 
@@ -74,8 +74,8 @@ struct kronosd_subscriber_config {
     void (*on_restart)(void *context, const char *topic, uint64_t old_ep, uint64_t new_ep);
     void *context;
     size_t max_message_bytes; /* 0: 64 MiB. The connection of a peer that sends more is dropped */
-    size_t max_topics;        /* topics whose numbers are remembered; 0: 8192. Others come unfiltered */
-    int queue;                /* messages that wait in memory before some are lost; 0: 10000 */
+    size_t max_topics; /* topics whose numbers are remembered; 0: 8192. Others come unfiltered */
+    int queue;         /* messages that wait in memory before some are lost; 0: 10000 */
 };
 
 struct kronosd_counts {
@@ -94,9 +94,9 @@ struct kronosd_message {
     char kind[17];
     char interval[9];
     char symbol[33];
-    bool numbered;       /* it has ep and seq */
-    uint64_t ep, seq;    /* 0 if not */
-    const void *data;    /* the MessagePack map as it came */
+    bool numbered;    /* it has ep and seq */
+    uint64_t ep, seq; /* 0 if not */
+    const void *data; /* the MessagePack map as it came */
     size_t n_bytes;
     const msgpack_object *root; /* always a map */
 };
@@ -106,7 +106,8 @@ struct kronosd_subscriber;
 /* Connect; that is lazy: an endpoint without a listener is tried again for ever.
  * Return: 0, -EINVAL (an endpoint or a topic that cannot be), -ENOMEM, or what ZeroMQ says. */
 int kronosd_subscriber_open(void *zmq_context, const struct kronosd_subscriber_config *config,
-                            struct kronosd_subscriber **ret, struct kr_error *error) KRONOSD_MUST_CHECK;
+                            struct kronosd_subscriber **ret,
+                            struct kr_error *error) KRONOSD_MUST_CHECK;
 void kronosd_subscriber_close(struct kronosd_subscriber **subscriber);
 
 /* One more prefix, or one less. Return: 0, -EINVAL (longer than KRONOSD_TOPIC_MAX). */
@@ -117,8 +118,8 @@ int kronosd_unsubscribe(struct kronosd_subscriber *subscriber, const char *prefi
 
 /* Wait for the next new message, at most timeout_ms (0: look only, -1: for ever).
  * Return: 0, -ETIMEDOUT, -EINTR (a signal came: nothing is lost), -ETERM as ZeroMQ has it, -ENOMEM. */
-int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms, struct kronosd_message *ret,
-                    struct kr_error *error) KRONOSD_MUST_CHECK;
+int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms,
+                    struct kronosd_message *ret, struct kr_error *error) KRONOSD_MUST_CHECK;
 
 const struct kronosd_counts *kronosd_subscriber_counts(const struct kronosd_subscriber *subscriber);
 /* The SUB socket, to be polled together with others. Drain it with timeout 0 until -ETIMEDOUT. */
@@ -135,7 +136,8 @@ void kronosd_control_close(struct kronosd_control **control);
 
 /* Begin a request: a map of `op`, `id` and `n_more` further pairs, which the caller packs through the
  * returned packer (no need to check each: a failure is remembered). Any reply before is gone. */
-msgpack_packer *kronosd_request_begin(struct kronosd_control *control, const char *op, size_t n_more);
+msgpack_packer *kronosd_request_begin(struct kronosd_control *control, const char *op,
+                                      size_t n_more);
 
 /* A key with a string, an integer, a real; for the pairs above. */
 void kronosd_pack_string(msgpack_packer *packer, const char *key, const char *value);
@@ -174,8 +176,8 @@ int kronosd_symbols(struct kronosd_control *control, int timeout_ms, struct kron
 /* Bars of one stream, oldest first. */
 struct kronosd_bars {
     size_t n;
-    int64_t *t_ns;                 /* [n] open times, rising */
-    double (*v)[KRONOSD_COLUMNS];  /* [n][6] */
+    int64_t *t_ns;                /* [n] open times, rising */
+    double (*v)[KRONOSD_COLUMNS]; /* [n][6] */
 };
 void kronosd_bars_free(struct kronosd_bars *bars);
 

@@ -32,7 +32,7 @@ struct kw_item {
     enum kw_type type;
     union {
         bool boolean;
-        uint64_t u;      /* KW_UINT */
+        uint64_t u; /* KW_UINT */
         int64_t negative;
         double real;
         const char *bytes; /* KW_STR, KW_BIN, KW_EXT: inside the message, not terminated */
@@ -42,7 +42,10 @@ struct kw_item {
 
 static inline struct kw_cursor kw_cursor(const void *data, size_t n_bytes)
 {
-    return (struct kw_cursor){data, (const uint8_t *)data + n_bytes, false};
+    const uint8_t *start =
+        data ? data : (const void *)""; /* an empty message may have no address */
+
+    return (struct kw_cursor){start, start + (data ? n_bytes : 0), false};
 }
 
 /* The next value, or nil when bad. */
