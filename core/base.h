@@ -22,8 +22,9 @@
 /* Bytes of the line that the vector kernels and OpenBLAS like their buffers aligned to. */
 #define KR_ALIGNMENT 64
 
-/* One line of text: "file: tensor or line: expected ..., found ...". No trailing newline. The installed
- * clients/client.h, which stands without libkronos, declares the same structure. */
+/* One line of text: "file: tensor or line: expected ..., found ...". No newline, nor any other control
+ * character: kr_error_set() replaces them. The installed clients/client.h, which stands without
+ * libkronos, declares the same structure. */
 #ifndef KR_ERROR_DEFINED
 #define KR_ERROR_DEFINED
 struct kr_error {
