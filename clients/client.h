@@ -8,7 +8,7 @@
  *
  * Functions return 0 or a negative errno, write their outputs only on success, and put one line for a person
  * into a `struct kr_error`, which may be NULL. Everything that comes from the peer is bounded and checked
- * before MessagePack may allocate for it; text from the peer reaches `error` as printable ASCII only. */
+ * before MessagePack may allocate for it; its text reaches `error` without control characters. */
 #ifndef KRONOSD_CLIENT_H
 #define KRONOSD_CLIENT_H
 
@@ -53,8 +53,8 @@ double kronosd_get_real(const msgpack_object *map, const char *key, double other
 int64_t kronosd_get_int(const msgpack_object *map, const char *key, int64_t otherwise);
 uint64_t kronosd_get_uint(const msgpack_object *map, const char *key, uint64_t otherwise);
 bool kronosd_get_bool(const msgpack_object *map, const char *key, bool otherwise);
-/* Value at a key as a terminated string: copied, cut to size - 1 bytes. Return: false if it is no string
- * (then "" is written). */
+/* Value at a key as a terminated string fit for a terminal: copied, cut to size - 1 bytes, '?' for control
+ * characters. Return: false if it is no string (then "" is written). */
 bool kronosd_get_string(const msgpack_object *map, const char *key, char *ret, size_t size);
 /* Element `i` of an array as a number; NAN if there is none. NULL is an empty array. */
 double kronosd_at_real(const msgpack_object *array, size_t i);
