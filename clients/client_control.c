@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A listener that is there answers the handshake in milliseconds, also across the world in this time. */
+/* Plenty for a handshake across the world. */
 #define CONNECT_MS 3000
 #define QUEUE      64
 
@@ -134,7 +134,7 @@ static int send_request(struct kronosd_control *control, int64_t deadline, struc
     return 0;
 }
 
-/* Wait for the next message, and unpack it. Return: 0, -ETIMEDOUT, -EBADMSG, -ENOMEM, -EINTR, ... */
+/* Wait for the next message, and unpack it. Errors as kronosd_request(), without a line. */
 static int receive_reply(struct kronosd_control *control, int64_t deadline)
 {
     zmq_msg_t *payload = &control->frames[0];
@@ -158,8 +158,8 @@ static int receive_reply(struct kronosd_control *control, int64_t deadline)
     return code;
 }
 
-/* Does the reply answer the request under way? One without an id does if it is an error: then the daemon
- * could not read so far. */
+/* Does the reply answer the request under way? One without an id does if it is an error: then the
+ * daemon could not read so far. */
 static bool is_answer(const struct kronosd_control *control)
 {
     const msgpack_object *reply = &control->unpacked.data;
