@@ -81,30 +81,15 @@ static bool in_phase(const struct kd_ledger_config *config, int64_t a, int64_t b
            0;
 }
 
-/* The held bar nearest before t; NULL if all are later. */
-static const struct kr_bar *predecessor(const struct kr_series *series, int64_t t_ns)
-{
-    size_t low = 0, high = series->len;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (series->bars[middle].t_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &series->bars[low - 1] : NULL;
-}
-
 /* Is this open time on the stream's grid? With `close_ns` (INT64_MIN: none) a bar cut short by its
  * session's end is moved to the slot that its close lies in. */
 static bool on_grid(const struct kd_ledger *ledger, int64_t *t_ns, int64_t close_ns)
 {
     const struct kd_ledger_config *config = &ledger->config;
     const struct kr_series *series = &ledger->series;
-    const struct kr_bar *last = kr_series_last(series), *before;
-    int64_t slot, reached;
+    const struct kr_bar *last = kr_series_last(series);
+    int64_t slot, reached, before;
+    size_t later;
 
     if (!last) {
         int64_t step = config->interval.ns < 60 * KR_NS_PER_S ? KR_NS_PER_S : 60 * KR_NS_PER_S;
@@ -113,13 +98,14 @@ static bool on_grid(const struct kd_ledger *ledger, int64_t *t_ns, int64_t close
     }
     if (in_phase(config, last->t_ns, *t_ns))
         return true;
-    before = predecessor(series, *t_ns);
-    if (!before) /* older than all: the first bar must follow from it */
+    later = kr_series_lower_bound(series, *t_ns);
+    if (!later) /* older than all: the first bar must follow from it */
         return !walk(config, *t_ns, series->bars[0].t_ns, &slot, &reached) &&
                reached == series->bars[0].t_ns;
-    if (!walk(config, before->t_ns, *t_ns, &slot, &reached) && reached == *t_ns)
+    before = series->bars[later - 1].t_ns;
+    if (!walk(config, before, *t_ns, &slot, &reached) && reached == *t_ns)
         return true;
-    if (close_ns == INT64_MIN || walk(config, before->t_ns, close_ns, &slot, &reached))
+    if (close_ns == INT64_MIN || walk(config, before, close_ns, &slot, &reached))
         return false;
     if (slot >= close_ns || close_ns - slot >= config->interval.ns)
         return false;
@@ -132,7 +118,7 @@ enum kw_reason kd_ledger_place(const struct kd_ledger *ledger, struct kr_bar *ba
     const struct kd_ledger_config *config = &ledger->config;
     int64_t delivered = bar->t_ns, t_ns = delivered;
 
-    if (delivered > KD_MAX_TIME_NS || delivered < -KD_MAX_TIME_NS)
+    if (delivered > KW_TIME_MAX || delivered < -KW_TIME_MAX)
         return delivered > 0 && now_ns != INT64_MAX ? KW_FUTURE : KW_OFF_GRID;
     if (config->stamp == KR_STAMP_CLOSE)
         t_ns = kr_moment_open(config->calendar, &config->interval, delivered);
@@ -161,20 +147,20 @@ static void offer_again(struct kd_ledger *ledger, const struct kr_bar *held,
 
     verdict->outcome = KD_DUPLICATE;
     if (held->synthetic && !bar->synthetic)
-        verdict->note = "was_synthetic";
+        verdict->note = KD_NOTE_REVISED_WAS_SYNTHETIC;
     else if (bar->rev > held->rev)
-        verdict->note = "higher_rev";
+        verdict->note = KD_NOTE_REVISED_HIGHER_REV;
     else if (bar->rev < held->rev) {
-        verdict->note = "older_rev";
+        verdict->note = KD_NOTE_DUPLICATE_OLDER_REV;
         return;
     } else if (same_content(bar, held)) {
-        verdict->note = "same";
+        verdict->note = KD_NOTE_DUPLICATE_SAME;
         return;
     } else if (bar->synthetic && !held->synthetic) {
-        verdict->note = "synthetic";
+        verdict->note = KD_NOTE_DUPLICATE_SYNTHETIC;
         return;
     } else
-        verdict->note = "by_arrival";
+        verdict->note = KD_NOTE_REVISED_BY_ARRIVAL;
     verdict->outcome = held == kr_series_last(&ledger->series) ? KD_REVISED_LAST : KD_REVISED_DEEP;
     if (kr_series_replace(&ledger->series, bar))
         verdict->outcome = KD_DUPLICATE; /* cannot be: it was found */
@@ -211,15 +197,15 @@ static void offer_next(struct kd_ledger *ledger, bool history, struct kd_verdict
         verdict->n_missing = kr_calendar_missing(config->calendar, &config->interval, last->t_ns,
                                                  verdict->bar.t_ns, KD_MAX_MISSING);
     if (verdict->n_missing) {
-        verdict->note = "held";
+        verdict->note = KD_NOTE_GAP_HELD;
         if (history || config->gap == KD_GAP_HOLD) {
             /* the next bar is the next row */
         } else if (config->gap == KD_GAP_FILL && verdict->n_missing <= config->max_fill) {
             verdict->n_filled = fill_gap(ledger, verdict->n_missing);
-            verdict->note = "filled";
+            verdict->note = KD_NOTE_GAP_FILLED;
         } else {
             verdict->outcome = KD_REANCHOR;
-            verdict->note = "reanchored";
+            verdict->note = KD_NOTE_GAP_REANCHORED;
         }
     }
     kr_series_push(&ledger->series, &verdict->bar);
@@ -231,7 +217,7 @@ void kd_ledger_offer(struct kd_ledger *ledger, const struct kr_bar *delivered, i
     const struct kr_bar *last = kr_series_last(&ledger->series);
     ptrdiff_t found;
 
-    *ret = (struct kd_verdict){.outcome = KD_REJECTED, .note = "", .bar = *delivered};
+    *ret = (struct kd_verdict){.outcome = KD_REJECTED, .bar = *delivered};
     ret->reason = kd_ledger_place(ledger, &ret->bar, now_ns);
     if (ret->reason != KW_ACCEPTED)
         return;
@@ -249,4 +235,5 @@ void kd_ledger_offer(struct kd_ledger *ledger, const struct kr_bar *delivered, i
         return;
     }
     ret->outcome = KD_LATE;
+    ret->note = KD_NOTE_LATE;
 }

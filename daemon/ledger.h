@@ -15,16 +15,13 @@
 #ifndef KD_LEDGER_H
 #define KD_LEDGER_H
 
-#include "clients/wire.h"
 #include "core/calendar.h"
 #include "core/series.h"
 #include "daemon/config.h"
+#include "daemon/kinds.h"
 
 /* Gaps and grids are walked this far; a longer gap counts as this many bars. */
 #define KD_MAX_MISSING 10000
-/* Bounds of a bar's time: arithmetic with any interval stays inside int64 (years 1824 to 2116). */
-#define KD_MAX_TIME_NS (INT64_C(1) << 62)
-
 struct kd_ledger_config {
     struct kr_interval interval;
     const struct kr_calendar *calendar; /* borrowed */
@@ -52,12 +49,10 @@ enum kd_outcome {
 struct kd_verdict {
     enum kd_outcome outcome;
     enum kw_reason reason; /* of KD_REJECTED; else KW_ACCEPTED */
-    /* For the event. Duplicates: "same", "older_rev", "synthetic"; revisions: "higher_rev", "by_arrival",
-     * "was_synthetic"; gaps: "held", "filled", "reanchored"; else "". */
-    const char *note;
-    size_t n_missing;  /* NEXT, REANCHOR: bars the calendar expected before this one */
-    size_t n_filled;   /* of them put into the series, in ledger->fill until the next offer */
-    struct kr_bar bar; /* as stored: open time and calendar of the stamp */
+    enum kd_note note;     /* of a duplicate, revision, late bar or gap; else KD_NOTE_NONE */
+    size_t n_missing;      /* NEXT, REANCHOR: bars the calendar expected before this one */
+    size_t n_filled;       /* of them put into the series, in ledger->fill until the next offer */
+    struct kr_bar bar;     /* as stored: open time and calendar of the stamp */
 };
 
 /* `capacity`: bars kept. Return: 0, -EINVAL (no room), -ENOMEM. After an error it may be freed. */

@@ -9,43 +9,6 @@
 #define TOTAL_BURST  8192
 #define TOTAL_RATE   1024
 
-static const struct {
-    const char *kind, *reason;
-    enum kd_message message;
-} table[KD_NOTE_QUARANTINED] = {
-    [KD_NOTE_GAP_HELD] = {"gap", "held", KD_MSG_GAP},
-    [KD_NOTE_GAP_FILLED] = {"gap", "filled", KD_MSG_GAP},
-    [KD_NOTE_GAP_REANCHORED] = {"gap", "reanchored", KD_MSG_GAP},
-    [KD_NOTE_GAP_LOST] = {"gap", "lost", KD_MSG_GAP},
-    [KD_NOTE_DUPLICATE_SAME] = {"duplicate", "same", KD_MSG_DEBUG},
-    [KD_NOTE_DUPLICATE_OLDER_REV] = {"duplicate", "older_rev", KD_MSG_DEBUG},
-    [KD_NOTE_DUPLICATE_SYNTHETIC] = {"duplicate", "synthetic", KD_MSG_DEBUG},
-    [KD_NOTE_LATE] = {"late", "late", KD_MSG_LATE},
-    [KD_NOTE_REVISED_HIGHER_REV] = {"revised", "higher_rev", KD_MSG_REVISED},
-    [KD_NOTE_REVISED_BY_ARRIVAL] = {"revised", "by_arrival", KD_MSG_REVISED},
-    [KD_NOTE_REVISED_WAS_SYNTHETIC] = {"revised", "was_synthetic", KD_MSG_REVISED},
-    [KD_NOTE_REANCHORED_GAP] = {"reanchored", "gap", KD_MSG_REANCHORED},
-    [KD_NOTE_REANCHORED_REVISION] = {"reanchored", "revision", KD_MSG_REANCHORED},
-    [KD_NOTE_REANCHORED_DRIFT] = {"reanchored", "drift", KD_MSG_DEBUG},
-    [KD_NOTE_RESUMED] = {"resumed", "bar", KD_MSG_RESUMED},
-    [KD_NOTE_STALE] = {"stale", "silence", KD_MSG_STALE},
-    [KD_NOTE_FEED_RESTARTED] = {"resumed", "feed_restarted", KD_MSG_FEED_RESTARTED},
-    [KD_NOTE_REFUSED_NOT_ALLOWED] = {"refused", "not_allowed", KD_MSG_REFUSED},
-    [KD_NOTE_REFUSED_TOO_MANY_SYMBOLS] = {"refused", "too_many_symbols", KD_MSG_REFUSED},
-    [KD_NOTE_REFUSED_FAULTED] = {"refused", "faulted", KD_MSG_FAULTED},
-};
-
-const char *kd_note_kind(enum kd_note note)
-{
-    return note >= KD_NOTE_QUARANTINED ? "quarantined" : table[note].kind;
-}
-
-const char *kd_note_reason(enum kd_note note)
-{
-    return note >= KD_NOTE_QUARANTINED ? kw_reason_names[note - KD_NOTE_QUARANTINED]
-                                       : table[note].reason;
-}
-
 bool kd_bucket_take(struct kd_bucket *bucket, double burst, double rate, int64_t now_ns)
 {
     if (!bucket->filled_ns)
@@ -64,8 +27,7 @@ bool kd_bucket_take(struct kd_bucket *bucket, double burst, double rate, int64_t
 static void log_note(enum kd_note note, const char *interval, const char *symbol, int64_t t_ns,
                      uint64_t count)
 {
-    enum kd_message message =
-        note >= KD_NOTE_QUARANTINED ? KD_MSG_QUARANTINED : table[note].message;
+    enum kd_message message = kd_note_message(note);
 
     if (kd_log_enabled(message))
         kd_log(message, *symbol ? symbol : NULL, *interval ? interval : NULL, kd_note_reason(note),
@@ -119,15 +81,19 @@ void kd_note(struct kd_notes *notes, struct kd_tally *tally, const char *interva
         return;
     }
     msgpack_sbuffer_init(&buffer);
-    kw_encode_event(&buffer, &(struct kw_event){.symbol = symbol,
-                                                .interval = interval,
-                                                .ep = notes->ep,
-                                                .seq = topic->seq + 1,
-                                                .t_ns = t_ns,
-                                                .kind = kd_note_kind(note),
-                                                .reason = kd_note_reason(note),
-                                                .count = count});
-    kd_publish_send(notes->publish, topic, topic->seq + 1, buffer.data, buffer.size, false);
-    notes->n_published++;
+    int status = kw_encode_event(&buffer, &(struct kw_event){.symbol = symbol,
+                                                             .interval = interval,
+                                                             .ep = notes->ep,
+                                                             .seq = topic->seq + 1,
+                                                             .t_ns = t_ns,
+                                                             .kind = kd_note_kind(note),
+                                                             .reason = kd_note_reason(note),
+                                                             .count = count});
+    if (!status) {
+        kd_publish_send(notes->publish, topic, topic->seq + 1, buffer.data, buffer.size, false);
+        notes->n_published++;
+    } else {
+        notes->n_dropped++;
+    }
     msgpack_sbuffer_destroy(&buffer);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to bars and streams, by kind and reason: the `event` messages, their counters, the log lines.
+/* What happens to bars and streams is counted, logged and published as `event` messages.
  *
  * Every event is counted. Publishing them is limited by token buckets, one for each stream and one for all, so
  * that a flood from one feed neither drowns subscribers nor hides the others; what is held back is counted
@@ -7,37 +7,8 @@
 #ifndef KD_NOTES_H
 #define KD_NOTES_H
 
-#include "clients/wire.h"
+#include "daemon/kinds.h"
 #include "daemon/publish.h"
-
-enum kd_note {
-    KD_NOTE_GAP_HELD,
-    KD_NOTE_GAP_FILLED,
-    KD_NOTE_GAP_REANCHORED,
-    KD_NOTE_GAP_LOST, /* messages missing by the feed's own numbers */
-    KD_NOTE_DUPLICATE_SAME,
-    KD_NOTE_DUPLICATE_OLDER_REV,
-    KD_NOTE_DUPLICATE_SYNTHETIC,
-    KD_NOTE_LATE,
-    KD_NOTE_REVISED_HIGHER_REV,
-    KD_NOTE_REVISED_BY_ARRIVAL,
-    KD_NOTE_REVISED_WAS_SYNTHETIC,
-    KD_NOTE_REANCHORED_GAP,
-    KD_NOTE_REANCHORED_REVISION,
-    KD_NOTE_REANCHORED_DRIFT,
-    KD_NOTE_RESUMED,
-    KD_NOTE_STALE,
-    KD_NOTE_FEED_RESTARTED,
-    KD_NOTE_REFUSED_NOT_ALLOWED,
-    KD_NOTE_REFUSED_TOO_MANY_SYMBOLS,
-    KD_NOTE_REFUSED_FAULTED,
-    KD_NOTE_QUARANTINED, /* + enum kw_reason: one for each */
-    KD_NOTES = KD_NOTE_QUARANTINED + KW_REASONS
-};
-
-/* "gap", "held" and so on. */
-const char *kd_note_kind(enum kd_note note);
-const char *kd_note_reason(enum kd_note note);
 
 /* At most `burst` at once and `rate` a second in the long run. */
 struct kd_bucket {

@@ -22,8 +22,11 @@ struct kd_result {
     bool forming;                    /* not to be kept as the last value */
     struct kr_live_report report;
     int64_t as_of_ns;
-    size_t n_settled;                        /* jobs done on which the state REANCHORING waits */
-    uint64_t n_skipped, n_waited, n_drifted; /* since the result before */
+    uint64_t n_resets; /* of the stream's window so far: a result from before one is not kept */
+    size_t n_settled;  /* jobs done on which the state REANCHORING waits */
+    size_t n_asked;    /* forecasts asked for (KD_JOB_FORECAST) that are done with */
+    /* since the result before */
+    uint64_t n_skipped, n_waited, n_drifted, n_gap_epochs, n_revision_epochs;
     int64_t total_us;
 };
 

@@ -5,7 +5,6 @@
 #include "core/kernels.h"
 #include "core/moment.h"
 #include "daemon/clock.h"
-#include "daemon/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -105,27 +104,10 @@ static uint64_t us_between(int64_t from_ns, int64_t to_ns)
     return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) / 1000 : 0;
 }
 
-/* Room for the whole message, so that encoding cannot fail half-way. */
-static bool reserve(msgpack_sbuffer *buffer, size_t n_bytes)
-{
-    char *larger;
-
-    if (!n_bytes)
-        return false;
-    if (buffer->alloc >= n_bytes)
-        return true;
-    larger = realloc(buffer->data, n_bytes);
-    if (!larger)
-        return false;
-    buffer->data = larger;
-    buffer->alloc = n_bytes;
-    return true;
-}
-
-static void encode(struct kd_rig *rig, const struct kr_live *live, const struct kd_order *order,
-                   const struct kr_bar *last, const struct kr_summary *summary,
-                   const struct kr_live_report *report, msgpack_sbuffer *forecast,
-                   msgpack_sbuffer *paths)
+static int encode(struct kd_rig *rig, const struct kr_live *live, const struct kd_order *order,
+                  const struct kr_bar *last, const struct kr_summary *summary,
+                  const struct kr_live_report *report, msgpack_sbuffer *forecast,
+                  msgpack_sbuffer *paths, struct kr_error *error)
 {
     const struct kd_settings *settings = order->settings;
     int64_t now = kd_mono_ns();
@@ -165,9 +147,10 @@ static void encode(struct kd_rig *rig, const struct kr_live *live, const struct 
         .total_us = us_between(order->arrived_ns, now),
     };
 
-    kw_encode_forecast(forecast, &message);
-    if (paths)
-        kw_encode_paths(paths, &message, rig->paths.bars);
+    if (kw_encode_forecast(forecast, &message) ||
+        (paths && kw_encode_paths(paths, &message, rig->paths.bars)))
+        return kr_error_set(error, -ENOMEM, "forecast: no memory for its message");
+    return 0;
 }
 
 int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_order *order,
@@ -189,10 +172,8 @@ int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_or
     };
     int status;
 
-    if (!summary ||
-        !reserve(forecast, kd_plan_forecast_message(settings->horizon, settings->n_levels)) ||
-        (paths && !reserve(paths, kd_plan_paths_message(settings->horizon, settings->paths))))
-        return kr_error_set(error, -ENOMEM, "forecast: no memory for its message");
+    if (!summary)
+        return -ENOMEM;
     if (!kr_live_ready(live) || !last)
         return -EAGAIN;
     request.as_of_ns = last->t_ns;
@@ -208,7 +189,9 @@ int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_or
         return status;
     kr_summary_compute(summary, rig->paths.bars, settings->paths, settings->horizon,
                        last->v[KR_CLOSE]);
-    encode(rig, live, order, last, summary, &report, forecast, paths);
+    status = encode(rig, live, order, last, summary, &report, forecast, paths, error);
+    if (status)
+        return status;
     *ret = (struct kd_made){.report = report,
                             .as_of_ns = last->t_ns,
                             .total_us = (int64_t)us_between(order->arrived_ns, kd_mono_ns())};

@@ -51,10 +51,12 @@ struct kd_stream {
     struct kd_tally tally;
     struct kd_topic *forecast_topic, *paths_topic;
     uint64_t n_received, n_accepted, n_rejected, n_duplicates, n_forming, n_filled, n_loaded;
-    uint64_t n_forecasts, n_skipped;
+    uint64_t n_forecasts, n_skipped, n_resets;
     int64_t arrived_ns; /* monotonic, of the last accepted bar; 0: none */
     bool has_feed;      /* the publisher numbers its messages */
     uint64_t feed_ep, feed_seq;
+    uint64_t n_unread; /* messages refused since then: their numbers are unknown */
+    bool asked;        /* a forecast job is under way */
     bool has_forecast; /* since the start or reset; the rest describes the last one */
     enum kr_mode mode;
     uint64_t epoch;

@@ -19,8 +19,8 @@ void kd_window_free(struct kd_window *window)
 /* A result that carries what happened since the last one; NULL without memory, which is our only silent
  * loss: the next one carries it. */
 struct tale {
-    size_t n_settled;
-    uint64_t n_skipped;
+    size_t n_settled, n_asked;
+    uint64_t n_skipped, n_gap_epochs, n_revision_epochs;
 };
 
 static struct kd_result *new_result(struct kd_window *window, const struct kd_turn *turn,
@@ -32,7 +32,11 @@ static struct kd_result *new_result(struct kd_window *window, const struct kd_tu
         return NULL;
     result->owner = turn->owner;
     result->n_settled = tale->n_settled;
+    result->n_asked = tale->n_asked;
+    result->n_resets = window->n_resets;
     result->n_skipped = tale->n_skipped;
+    result->n_gap_epochs = tale->n_gap_epochs;
+    result->n_revision_epochs = tale->n_revision_epochs;
     result->n_waited = window->live.n_waited - window->n_waited;
     result->n_drifted = window->live.n_drifted - window->n_drifted;
     window->n_waited = window->live.n_waited;
@@ -104,11 +108,17 @@ static void apply(struct kd_window *window, const struct kd_turn *turn, const st
     int status = make(window, turn, &error);
 
     if (!status) {
+        uint64_t before = window->live.n_reanchored;
+
         mark(window, job);
         status = kr_live_apply(&window->live, &turn->rig->engine, job->change, &job->bar);
         /* Older than what the window keeps: the ledger keeps more. */
         if (status == -ENOENT || status == -EEXIST || status == -ERANGE)
             status = 0;
+        if (job->change == KR_REANCHOR)
+            tale->n_gap_epochs += window->live.n_reanchored - before;
+        else
+            tale->n_revision_epochs += window->live.n_reanchored - before;
         if (status < 0)
             kr_error_set(&error, status, "window: %s", strerror(-status));
     }
@@ -205,6 +215,7 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
             wants = false; /* made behind the bars, if it is still the newest */
             break;
         case KD_JOB_FORECAST:
+            tale.n_asked++;
             break;
         case KD_JOB_SETTINGS:
             kd_settings_free(&window->settings);
@@ -212,6 +223,7 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
             break;
         case KD_JOB_RESET:
             reset(window);
+            window->n_resets++;
             wanted = NULL;
             break;
         }
@@ -230,6 +242,7 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
         tale.n_skipped += wanted != NULL;
     if (last->kind == KD_JOB_FORMING && !turn->behind)
         forecast(window, turn, last, &tale);
-    if (tale.n_settled || tale.n_skipped)
+    if (tale.n_settled || tale.n_asked || tale.n_skipped || tale.n_gap_epochs ||
+        tale.n_revision_epochs)
         report(window, turn, &tale, 0, NULL);
 }

@@ -13,7 +13,8 @@ struct kd_window {
     bool made;                   /* live is there: with the first job */
     struct kd_settings settings; /* in force for the next job */
     struct kd_marks marks;
-    uint64_t seq;                 /* of the last forecast */
+    uint64_t seq; /* of the last forecast */
+    uint64_t n_resets;
     uint64_t n_waited, n_drifted; /* of live, as last reported */
     int status;                   /* a fault: jobs are dropped until reset */
 };

@@ -267,14 +267,20 @@ void kd_pool_cancel(struct kd_pool *pool)
     atomic_store(&pool->cancel, true);
 }
 
-void kd_pool_stop(struct kd_pool *pool)
+bool kd_pool_stop(struct kd_pool *pool, int64_t end_ns)
 {
+    const struct timespec until = {.tv_sec = end_ns / INT64_C(1000000000),
+                                   .tv_nsec = end_ns % INT64_C(1000000000)};
+
     if (!pool->workers)
-        return;
+        return true;
     pthread_mutex_lock(&pool->lock);
     pool->stop = true;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    while (pool->n_started)
-        pthread_join(pool->workers[--pool->n_started].thread, NULL);
+    for (; pool->n_started; pool->n_started--)
+        if (pthread_clockjoin_np(pool->workers[pool->n_started - 1].thread, NULL, CLOCK_MONOTONIC,
+                                 &until))
+            return false;
+    return true;
 }

@@ -42,6 +42,7 @@ struct kd_worker {
 struct kd_pool_config {
     size_t n_workers;
     size_t max_lanes;
+    void *context; /* for `run` */
     /* Do these jobs [list, at least one] of the lane; in the worker's thread, which owns the lane. `behind`:
      * more jobs waited behind them when they were taken. The jobs return to the pool by themselves. */
     void (*run)(struct kd_worker *worker, struct kd_lane *lane, struct kd_job *jobs, bool behind);
@@ -72,8 +73,9 @@ void kd_pool_free(struct kd_pool *pool);
 /* Start the threads; their rigs are set by then. Return: 0, or a negative errno (those that run may be
  * stopped as usual). */
 int kd_pool_start(struct kd_pool *pool) kr_must_check;
-/* Let running turns end, take no further ones, and join the threads. */
-void kd_pool_stop(struct kd_pool *pool);
+/* Let running turns end, take no further ones, and join the threads until end_ns (monotonic). Return: true,
+ * or false if one did not end. */
+bool kd_pool_stop(struct kd_pool *pool, int64_t end_ns);
 /* Ask running turns to end early; they see it through kd_worker_step(). */
 void kd_pool_cancel(struct kd_pool *pool);
 
