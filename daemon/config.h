@@ -101,7 +101,8 @@ struct kd_config {
         char *server_secret, *allow_feed, *allow_subscribe, *allow_admin; /* refused: always "" */
     } curve;
     struct {
-        size_t symbols;                /* streams admitted */
+        size_t symbols;                /* streams admitted; kd_plan_make() may lower the default */
+        size_t spares;                 /* cache sets for epoch changes; 0: auto, see plan.h */
         size_t memory_bytes;           /* 0: auto, see plan.h */
         size_t message_bytes;          /* of one feed message */
         size_t workers;                /* 0: auto, the affinity mask's CPUs */
@@ -144,6 +145,9 @@ void kd_settings_copy(struct kd_settings *ret, const struct kd_settings *setting
  * for i = 0. */
 bool kd_config_variant(struct kd_config *config, size_t i, struct kd_settings *ret,
                        size_t *ret_line, const char **ret_pattern);
+
+/* Does the file set this key of a plain section? */
+bool kd_config_is_set(const struct kd_config *config, const char *section, const char *key);
 
 /* Does `pattern` match the stream? With a '|' it is matched against "sym|iv", else against the symbol
  * of any interval. */

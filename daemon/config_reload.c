@@ -100,6 +100,11 @@ void kd_config_reload(struct kd_config **running, struct kd_config **fresh, stru
 
         if (kd_value_equal(key, kept, wanted))
             continue;
+        if (!applied && !old->lines[i] && !new->lines[i]) {
+            /* a default that the memory plan lowered, or connect = beside bind = */
+            kd_value_swap(key, kept, wanted);
+            continue;
+        }
         note(ret, applied, key->section, key->key);
         if (!applied)
             kd_value_swap(key, kept, wanted);

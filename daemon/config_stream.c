@@ -154,6 +154,13 @@ bool kd_config_variant(struct kd_config *config, size_t i, struct kd_settings *r
     return true;
 }
 
+bool kd_config_is_set(const struct kd_config *config, const char *section, const char *key)
+{
+    int index = kd_key_find(section, key);
+
+    return index >= 0 && config->part->lines[index] != 0;
+}
+
 void kd_settings_free(struct kd_settings *settings)
 {
     if (settings)

@@ -120,7 +120,9 @@ const struct kd_key kd_keys[] = {
      .doc = "When the journal is synced, which this version does not keep yet"},
 
     {"limits", "symbols", KD_COUNT, 0, IN_CONFIG(limits.symbols), "1000", RANGE(1, 100000), .unit = "streams",
-     .doc = "Streams, each a symbol at an interval; the next one is refused with an event"},
+     .doc = "Streams, each a symbol at an interval, further ones are refused with an event; where it is not set and not as many fit into memory, as many as fit"},
+    {"limits", "spares", KD_COUNT, KD_AUTO, IN_CONFIG(limits.spares), "auto", RANGE(1, 100000), .unit = "sets",
+     .doc = "Cache sets in which anchored streams prepare their next epoch; auto is what their growth calls for; a stream that finds none free waits at its epoch change, which is counted"},
     {"limits", "memory", KD_BYTES, KD_AUTO, IN_CONFIG(limits.memory_bytes), "auto", RANGE(MIB, 1024 * 1024 * GIB), .unit = "bytes",
      .doc = "What the memory plan may reach; auto is the limit of the daemon's cgroup or the memory that is available, whichever is less"},
     {"limits", "message_bytes", KD_BYTES, 0, IN_CONFIG(limits.message_bytes), "4096", RANGE(256, MIB), .unit = "bytes",

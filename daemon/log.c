@@ -45,9 +45,11 @@ static const struct {
     [KD_MSG_FAULTED] = {"faulted", "443bc854658444f5bab9933d43316c14", LOG_ERR, false},
     [KD_MSG_FEED_PAUSED] = {"feed_paused", "9ebdc1ab5b9a4c589ae5c5f1de44bad5", LOG_WARNING, false},
     [KD_MSG_FEED_RESUMED] = {"feed_resumed", "c6f29701c20f43c4a2da1c6afd0105a9", LOG_NOTICE, false},
-    [KD_MSG_FEED_RESTARTED] = {"feed_restarted", "90c79ab330d0443aab5a387ca00ccb99", LOG_NOTICE, false},
+    [KD_MSG_FEED_RESTARTED] = {"feed_restarted", "90c79ab330d0443aab5a387ca00ccb99", LOG_NOTICE,
+                               false},
     [KD_MSG_CONTROL] = {"control", "10d2a9edfed9424c807b06192d91ad99", LOG_INFO, false},
-    [KD_MSG_WORKER_STALLED] = {"worker_stalled", "8f7daa9833314a12a2e3d0d8e00a537e", LOG_ERR, false},
+    [KD_MSG_WORKER_STALLED] = {"worker_stalled", "8f7daa9833314a12a2e3d0d8e00a537e", LOG_ERR,
+                               false},
     [KD_MSG_SOCKET] = {"socket", "782c23c66b7a433394878f0c53b48256", LOG_INFO, false},
 };
 
@@ -137,8 +139,8 @@ static int64_t clock_ns(clockid_t clock)
 static void write_line(int priority, const char *kind, const char *symbol, const char *interval,
                        const char *text)
 {
-    static const char *const names[] = {"emerg",  "alert", "crit", "err", "warning",
-                                        "notice", "info",  "debug"};
+    static const char *const names[] = {"emerg",   "alert",  "crit", "err",
+                                        "warning", "notice", "info", "debug"};
     FILE *out = logger.config.stream ? logger.config.stream : stderr;
     int64_t now = clock_ns(CLOCK_REALTIME);
     struct kr_civil civil;
@@ -284,8 +286,7 @@ void kd_log_flush(bool all)
     for (int i = 0; i < KD_MSGS; i++) {
         struct limit *limit = &logger.limits[i];
 
-        if (limit->held_back > 0 &&
-            (all || now_ns - limit->start_ns >= logger.config.interval_ns))
+        if (limit->held_back > 0 && (all || now_ns - limit->start_ns >= logger.config.interval_ns))
             roll((enum kd_message)i, now_ns);
     }
     pthread_mutex_unlock(&logger.lock);
