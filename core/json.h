@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 /* Parse an object; duplicate keys and anything behind it but white space are refused. `path` only names
- * the text in errors. The caller json_decref()s. Return: 0, -EBADMSG. */
+ * the text in errors. The caller json_decref()s. Return: 0, -EBADMSG, -ENOMEM. */
 int kr_json_parse(const char *path, const char *text, size_t n_bytes, json_t **ret,
                   struct kr_error *error) kr_must_check;
 
