@@ -17,8 +17,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 #define PREFIX_BYTES     8 /* the header length */
 #define MAX_HEADER_BYTES ((size_t)100 << 20)
-/* Brackets, braces and commas of a header: bounds what its parsed form takes to some 100 MiB, where the
- * bytes alone would allow gigabytes. A tensor has nine or so. */
+/* Brackets, braces and commas of a header: bounds what its parsed form takes to some 100 MiB,
+ * where the bytes alone would allow gigabytes. A tensor has nine or so. */
 #define MAX_HEADER_MARKS ((size_t)1 << 20)
 #define METADATA         "__metadata__"
 

@@ -9,8 +9,8 @@
 enum kt_part { KT_PREDICTOR, KT_TOKENIZER, KT_N_PARTS };
 extern const char *const kt_part_names[KT_N_PARTS];
 
-/* A folder ("") or file ("/config.json", "/model.safetensors") of a golden checkpoint. Static buffer of
- * eight rotating entries. */
+/* A folder ("") or file ("/config.json", "/model.safetensors") of a golden checkpoint. Static
+ * buffer of eight rotating entries. */
 const char *kt_golden(const char *model, enum kt_part part, const char *file);
 /* The same of the copy of pico: the same string at each call. */
 const char *kt_copied(enum kt_part part, const char *file);

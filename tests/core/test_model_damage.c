@@ -123,7 +123,8 @@ static void configurations(void)
     kt_restore(KT_PREDICTOR, "/config.json");
 }
 
-/* Extensions which both checkpoints carry: named, not run by this build; and defaults written out. */
+/* Extensions which both checkpoints carry: named, not run by this build; and defaults written
+ * out. */
 static void extensions(void)
 {
     static const char window[] = "{\"attention_window\": 20,";
@@ -251,8 +252,8 @@ static bool refuses_shape(const struct kr_tensor *expected, const struct kr_tens
     return kt_refuses(-EBADMSG, message);
 }
 
-/* Without any one tensor, or with any one of another shape or type, loading fails and names it, unless
- * it is a buffer. */
+/* Without any one tensor, or with any one of another shape or type, loading fails and names it,
+ * unless it is a buffer. */
 static void each_tensor(void)
 {
     size_t n_needed[KT_N_PARTS] = {0, 0}, n_buffers = 0;

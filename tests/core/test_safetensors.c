@@ -30,8 +30,8 @@ static const char *put(const char *header, size_t length, size_t n_data)
     return path;
 }
 
-/* Opening must fail with this code and a single line that starts with the path and holds `part`; what
- * the caller has stays untouched. */
+/* Opening must fail with this code and a single line that starts with the path and holds `part`;
+ * what the caller has stays untouched. */
 static void refused(const char *path, int code, const char *part)
 {
     struct kr_safetensors *const sentinel = (struct kr_safetensors *)(uintptr_t)64;
