@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What every file of libkronos uses: attributes, one-line errors, small helpers.
  *
- * Functions that can fail return 0 or a negative errno and write their outputs only on success; a
- * `struct kr_error` beside it, which may be NULL, receives one line for a person. A positive return is
- * a documented outcome. libkronos opens no socket, reads no clock, logs nothing and never exits. */
+ * Functions that can fail return 0 or a negative errno and write their outputs only on success;
+ * a `struct kr_error` beside it, which may be NULL, receives one line for a person. A positive
+ * return is a documented outcome. libkronos opens no socket, reads no clock, logs nothing and
+ * never exits. */
 #ifndef KR_BASE_H
 #define KR_BASE_H
 
@@ -22,8 +23,8 @@
 /* Bytes of the line that the vector kernels and OpenBLAS like their buffers aligned to. */
 #define KR_ALIGNMENT 64
 
-/* One line of text: "file: tensor or line: expected ..., found ...". No newline, nor any other control
- * character: kr_error_set() replaces them. */
+/* One line of text: "file: tensor or line: expected ..., found ...". No newline, nor any other
+ * control character: kr_error_set() replaces them. */
 struct kr_error {
     char text[512];
 };
