@@ -12,8 +12,8 @@
 #include <time.h>
 
 #define MAX_STEPS 64
-#define CONTEXT 2048
-#define PATHS 32 /* of the third column */
+#define CONTEXT   2048
+#define PATHS     32 /* of the third column */
 
 static double now(void)
 {
@@ -73,7 +73,8 @@ static void prefill(struct setup *setup, size_t lookback)
 }
 
 /* Least seconds of a step after the first, with `paths` paths. */
-static double cached_step(struct setup *setup, size_t paths, struct kr_paths *ret, float *s1, float *s2)
+static double cached_step(struct setup *setup, size_t paths, struct kr_paths *ret, float *s1,
+                          float *s2)
 {
     struct kr_generator_size size = {.max_paths = paths,
                                      .max_horizon = setup->steps,
@@ -135,8 +136,7 @@ static double uncached_step(struct setup *setup, const struct kr_paths *paths, c
         for (size_t done = 0; done < running; done += rows) {
             rows = KR_MIN(running - done, (size_t)KR_ENGINE_ROWS);
             for (size_t i = 0; i < rows; i++)
-                views[i] =
-                    (struct kr_view){.own = &trunk, .index = done + i, .position = done + i};
+                views[i] = (struct kr_view){.own = &trunk, .index = done + i, .position = done + i};
             kr_predict_rows(engine, views, id1 + done, id2 + done, setup->stamps + done, rows);
             for (size_t i = 0; i < rows; i++)
                 views[i].own = &dependency;
@@ -186,7 +186,8 @@ int main(int argc, char **argv)
     vocabulary = setup.model->predictor.vocabulary;
     s1 = kr_alloc(setup.steps * vocabulary, sizeof(*s1));
     s2 = kr_alloc(setup.steps * vocabulary, sizeof(*s2));
-    printf("%9s %12s %12s %10s %18s\n", "lookback", "cached", "uncached", "ratio", "cached, 32 paths");
+    printf("%9s %12s %12s %10s %18s\n", "lookback", "cached", "uncached", "ratio",
+           "cached, 32 paths");
     for (size_t i = 0; i < n; i++) {
         size_t lookback = argc > 2 ? (size_t)atoi(argv[i + 2]) : usual[i];
         double cached, uncached, thirty_two;
@@ -200,8 +201,8 @@ int main(int argc, char **argv)
         uncached = uncached_step(&setup, &paths, s1, s2, &equal);
         thirty_two = cached_step(&setup, PATHS, &many, NULL, NULL);
         if (equal)
-            printf("%9zu %9.3f ms %9.3f ms %9.1fx %15.3f ms\n", lookback, 1e3 * cached, 1e3 * uncached,
-                   uncached / cached, 1e3 * thirty_two);
+            printf("%9zu %9.3f ms %9.3f ms %9.1fx %15.3f ms\n", lookback, 1e3 * cached,
+                   1e3 * uncached, uncached / cached, 1e3 * thirty_two);
         else
             printf("%9zu bytes differ: no speed\n", lookback);
         all_equal &= equal;
