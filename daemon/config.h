@@ -95,11 +95,14 @@ struct kd_config {
         struct kd_list bind;
     } control;
     struct {
-        char *directory;
-        unsigned sync;
+        char *directory, *sync; /* refused until the daemon keeps a journal: always "" */
     } state;
     struct {
-        size_t symbols;                /* streams admitted */
+        char *server_secret, *allow_feed, *allow_subscribe, *allow_admin; /* refused: always "" */
+    } curve;
+    struct {
+        size_t symbols;                /* streams admitted; kd_plan_make() may lower the default */
+        size_t spares;                 /* cache sets for epoch changes; 0: auto, see plan.h */
         size_t memory_bytes;           /* 0: auto, see plan.h */
         size_t message_bytes;          /* of one feed message */
         size_t workers;                /* 0: auto, the affinity mask's CPUs */
@@ -129,7 +132,8 @@ void kd_config_free(struct kd_config **config);
 
 /* The settings of one stream; the symbol and interval are valid ones. `ret` holds references of its
  * own: kd_settings_free() it, whatever became of the configuration meanwhile. ret->allow combines
- * [feed] allow with the sections' `allow`. Return: 0, -ENOMEM. */
+ * [feed] allow with the sections' `allow`. Return: 0; -EINVAL with a line (sections that are sound one by
+ * one but not together, such as min_bars above lookback: refuse the stream); -ENOMEM. */
 int kd_config_stream(struct kd_config *config, const char *symbol, const char *interval,
                      struct kd_settings *ret, struct kr_error *error) kr_must_check;
 void kd_settings_free(struct kd_settings *settings);
@@ -137,15 +141,20 @@ void kd_settings_free(struct kd_settings *settings);
 void kd_settings_copy(struct kd_settings *ret, const struct kd_settings *settings);
 
 /* Settings without any section (i = 0) and with section i alone, for the memory plan; false past the
- * last. `ret` borrows: do not free. `ret_line` is the section's line, 0 for i = 0. */
-bool kd_config_variant(const struct kd_config *config, size_t i, struct kd_settings *ret,
-                       size_t *ret_line);
+ * last. `ret` borrows: do not free. `ret_line` and `ret_pattern` (borrowed) are the section's, 0 and ""
+ * for i = 0. */
+bool kd_config_variant(struct kd_config *config, size_t i, struct kd_settings *ret,
+                       size_t *ret_line, const char **ret_pattern);
+
+/* Does the file set this key of a plain section? */
+bool kd_config_is_set(const struct kd_config *config, const char *section, const char *key);
 
 /* Does `pattern` match the stream? With a '|' it is matched against "sym|iv", else against the symbol
  * of any interval. */
 bool kd_glob(const char *pattern, const char *symbol, const char *interval);
 
 /* Print the whole effective configuration, defaults included, as an ini file that loads to the same.
+ * (After a reload, [stream] and [calendar] sections are those of the new file.)
  * Return: 0 or a negative errno of the stream. */
 int kd_config_print(const struct kd_config *config, FILE *out) kr_must_check;
 

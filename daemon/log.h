@@ -9,6 +9,7 @@
 #include "core/base.h"
 
 #include <stdio.h>
+#include <sys/uio.h>
 #include <syslog.h>
 
 /* The kinds, in the order of log.c's table: id, name, priority. */
@@ -50,6 +51,8 @@ struct kd_log_config {
     int64_t interval_ns;
     FILE *stream;            /* NULL: stderr */
     int64_t (*now_ns)(void); /* monotonic; NULL: CLOCK_MONOTONIC */
+    /* The journal's entry, for tests: NULL is sd_journal_sendv(), anything else makes it the target. */
+    int (*send)(const struct iovec *fields, int n);
 };
 
 /* Before anything is logged, and again after a reload (counts are kept). Before the first call: level info,
