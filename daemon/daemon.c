@@ -81,7 +81,10 @@ static int start_compute(struct kd_daemon *daemon, struct kr_error *error)
     daemon->rigs = kr_alloc(pool.n_workers, sizeof(*daemon->rigs));
     if (!daemon->rigs)
         return kr_error_set(error, -ENOMEM, "workers: no memory");
-    kd_plan_generator(daemon->config, &size.generator, &n_levels, &size.max_visible);
+    kd_plan_generator(daemon->config, daemon->model, &size.generator, &n_levels, &size.max_visible);
+    if (daemon->plan.n_spares &&
+        kr_pool_new(daemon->model, daemon->plan.n_spares, daemon->plan.spare_rows, &daemon->spares))
+        return kr_error_set(error, -ENOMEM, "spare cache sets: no memory");
     for (size_t i = 0; i < pool.n_workers; i++) {
         status = kd_rig_init(&daemon->rigs[i], daemon->model, &size, error);
         if (status)
