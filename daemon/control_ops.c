@@ -252,7 +252,7 @@ static int op_load(struct kd_call *call)
     const char *t, *bars;
     size_t n_t, n_bars, n;
     struct kd_loaded loaded;
-    enum kw_reason reason;
+    enum kw_reason reason = KW_ACCEPTED;
     bool more = false;
     int64_t *t_ns;
     double(*v)[KR_COLUMNS];
