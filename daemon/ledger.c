@@ -81,8 +81,8 @@ static bool in_phase(const struct kd_ledger_config *config, int64_t a, int64_t b
            0;
 }
 
-/* Is this open time on the stream's grid? With `close_ns` (INT64_MIN: none) a bar cut short by its
- * session's end is moved to the slot that its close lies in. */
+/* Is this open time on the stream's grid? With `close_ns` (INT64_MIN: none) a bar that closes with its session,
+ * too early for its interval, is moved to the slot that its close lies in. */
 static bool on_grid(const struct kd_ledger *ledger, int64_t *t_ns, int64_t close_ns)
 {
     const struct kd_ledger_config *config = &ledger->config;
@@ -105,7 +105,9 @@ static bool on_grid(const struct kd_ledger *ledger, int64_t *t_ns, int64_t close
     before = series->bars[later - 1].t_ns;
     if (!walk(config, before, *t_ns, &slot, &reached) && reached == *t_ns)
         return true;
-    if (close_ns == INT64_MIN || walk(config, before, close_ns, &slot, &reached))
+    if (close_ns == INT64_MIN || kr_calendar_open(config->calendar, close_ns) ||
+        !kr_calendar_open(config->calendar, close_ns - 1) ||
+        walk(config, before, close_ns, &slot, &reached))
         return false;
     if (slot >= close_ns || close_ns - slot >= config->interval.ns)
         return false;
