@@ -79,7 +79,7 @@ const struct kd_key kd_keys[] = {
      .doc = "Calendar that says when the next bars open: 24x7, weekdays (both UTC), or the name of a [calendar NAME] section"},
 
     {"feed", "connect", KD_LIST, 0, IN_CONFIG(feed.connect), "tcp://127.0.0.1:7410", .content = KD_CONNECTS,
-     .doc = "Endpoints of publishers of bars to connect to; left out where bind is given, they are none"},
+     .doc = "Endpoints of publishers of bars to connect to; left out where bind is given, there are none"},
     {"feed", "bind", KD_LIST, 0, IN_CONFIG(feed.bind), "", .content = KD_BINDS,
      .doc = "Endpoints to listen on for publishers that connect"},
     {"feed", "topics", KD_LIST, KD_NONEMPTY, IN_CONFIG(feed.topics), "bar|", .content = KD_TOPICS,
@@ -155,7 +155,7 @@ const struct kd_key kd_keys[] = {
     {"log", "burst", KD_COUNT, KD_RELOAD, IN_CONFIG(log.burst), "20", RANGE(0, 100000), .unit = "messages",
      .doc = "Messages of one kind written in each interval; further ones are counted and the count is written; 0 is no limit"},
     {"log", "interval", KD_DURATION, KD_RELOAD, IN_CONFIG(log.interval_ns), "10s", RANGE(100 * MS, 3600 * S), .unit = "time",
-     .doc = "Interval of burst"},
+     .doc = "Length of the interval in which burst counts"},
 
     {"curve", "server_secret", KD_TEXT, KD_LATER, IN_CONFIG(curve.server_secret), "",
      .doc = "Secret key of the daemon, which arrives with CURVE support"},
