@@ -77,7 +77,8 @@ void kr_cache_free(struct kr_cache *cache)
     memset(cache, 0, sizeof(*cache));
 }
 
-void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k, const float *v)
+void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
+                    const float *v)
 {
     size_t dim = cache->shape.head_dim;
 
@@ -92,7 +93,8 @@ void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const floa
     }
 }
 
-void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k, float *ret_v)
+void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
+                   float *ret_v)
 {
     size_t dim = cache->shape.head_dim;
 
@@ -146,8 +148,8 @@ int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from)
     return 0;
 }
 
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer, size_t head,
-               const float *q, float scale, float *out, float *scores)
+void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
+               size_t head, const float *q, float scale, float *out, float *scores)
 {
     const struct kr_cache *own = view->own, *prefix = view->prefix;
     size_t dim = own->shape.head_dim;
@@ -164,7 +166,8 @@ void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, siz
     memset(out, 0, dim * sizeof(float));
     if (n_prefix)
         kernels->accumulate(out, &sum, scores, kr_cache_values(prefix, layer, head), n_prefix, dim);
-    kernels->accumulate(out, &sum, scores + n_prefix, kr_cache_values(own, layer, head), n_own, dim);
+    kernels->accumulate(out, &sum, scores + n_prefix, kr_cache_values(own, layer, head), n_own,
+                        dim);
     for (size_t d = 0; d < dim; d++)
         out[d] /= sum;
 }

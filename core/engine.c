@@ -27,8 +27,8 @@ static struct widths widths_of(const struct kr_model *model)
                               KR_LANES),
         .wide = kr_round_up(max3(t->encoder.ff, t->decoder.ff, KR_MAX(p->trunk.ff, 2 * p->d_model)),
                             KR_LANES),
-        .angles = kr_round_up(max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim) / 2 + 1,
-                              KR_LANES),
+        .angles = kr_round_up(
+            max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim) / 2 + 1, KR_LANES),
         .vocabulary = kr_round_up(p->vocabulary, KR_LANES),
     };
 }
@@ -95,7 +95,8 @@ static void rotation_angles(struct kr_engine *engine, const struct kr_view *view
 
     for (size_t i = 0; i < n; i++) {
         if (i && views[i].position == views[i - 1].position) { /* paths of one step */
-            memcpy(engine->cosine + i * half, engine->cosine + (i - 1) * half, half * sizeof(float));
+            memcpy(engine->cosine + i * half, engine->cosine + (i - 1) * half,
+                   half * sizeof(float));
             memcpy(engine->sine + i * half, engine->sine + (i - 1) * half, half * sizeof(float));
             continue;
         }
@@ -298,8 +299,8 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
     kr_product(&p->dep_q, engine->v, width, engine->q, width, n);
     for (size_t i = 0; i < n; i++)
         for (size_t head = 0; head < KR_DEP_HEADS; head++)
-            kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim, scale,
-                      engine->v + i * width + head * dim, engine->scores);
+            kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
+                      scale, engine->v + i * width + head * dim, engine->scores);
     kr_product(&p->dep_out, engine->v, width, engine->k, width, n);
     add_rows(engine, engine->k, n, d);
     norm_rows(engine, p->dep_norm, n, d);

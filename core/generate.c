@@ -67,15 +67,17 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
     struct kr_cache_shape decoder = kr_cache_shape_of(model, KR_CACHE_DECODER);
     size_t suffix = size->suffix_rows ? size->suffix_rows : needed_suffix(size);
     size_t context = size->max_context;
-    size_t bytes = size->max_paths * (kr_cache_size_bytes(&trunk, suffix) +
-                                      kr_cache_size_bytes(&dependency, suffix) +
-                                      2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t)) +
-                   kr_cache_size_bytes(&decoder, KR_MIN(size->max_horizon, context)) +
-                   context * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
+    size_t bytes =
+        size->max_paths *
+            (kr_cache_size_bytes(&trunk, suffix) + kr_cache_size_bytes(&dependency, suffix) +
+             2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t)) +
+        kr_cache_size_bytes(&decoder, KR_MIN(size->max_horizon, context)) +
+        context * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
 
     if (may_slide(size))
         bytes += 2 * kr_cache_size_bytes(&trunk, context) +
-                 2 * kr_cache_size_bytes(&dependency, context) + kr_cache_size_bytes(&decoder, context);
+                 2 * kr_cache_size_bytes(&dependency, context) +
+                 kr_cache_size_bytes(&decoder, context);
     return bytes;
 }
 
@@ -117,11 +119,12 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
     memset(generator, 0, sizeof(*generator));
     if (!size->max_paths || !size->max_horizon || !size->min_window ||
         size->min_window > size->max_window || size->max_window > size->max_context)
-        return kr_error_set(error, -EINVAL,
-                            "generator: expected paths, horizon and 1 <= window <= max_context, found "
-                            "%zu, %zu, %zu..%zu and %zu",
-                            size->max_paths, size->max_horizon, size->min_window, size->max_window,
-                            size->max_context);
+        return kr_error_set(
+            error, -EINVAL,
+            "generator: expected paths, horizon and 1 <= window <= max_context, found "
+            "%zu, %zu, %zu..%zu and %zu",
+            size->max_paths, size->max_horizon, size->min_window, size->max_window,
+            size->max_context);
     generator->model = model;
     generator->size = *size;
     if (!size->suffix_rows)
@@ -149,7 +152,8 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
         r = init_forks(&generator->dependency, model, KR_CACHE_DEPENDENCY, size->max_paths,
                        generator->size.suffix_rows);
     if (r == 0)
-        r = kr_cache_init(&generator->decoder, &decoder, KR_MIN(size->max_horizon, size->max_context));
+        r = kr_cache_init(&generator->decoder, &decoder,
+                          KR_MIN(size->max_horizon, size->max_context));
     if (r == 0 && generator->may_slide)
         r = init_sliding(generator);
     if (r < 0) {
@@ -286,7 +290,8 @@ static void first_step(const struct run *run)
     }
 }
 
-static void fork_views(const struct run *run, int cache, struct kr_cache *forks, size_t first, size_t n)
+static void fork_views(const struct run *run, int cache, struct kr_cache *forks, size_t first,
+                       size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct kr_cache *own = &forks[first + i];
@@ -361,7 +366,8 @@ static void window_views(struct kr_engine *engine, const struct kr_cache *prefix
 
 /* Predictor over the n rows of generator->window_*, into trunk and dependency layer, behind n_prefix rows
  * of the shared caches. Leaves the last block's rows in engine->normed; returns the last one's index. */
-static size_t predict_window(const struct run *run, struct kr_cache *caches, size_t n_prefix, size_t n)
+static size_t predict_window(const struct run *run, struct kr_cache *caches, size_t n_prefix,
+                             size_t n)
 {
     struct kr_generator *generator = run->generator;
     struct kr_engine *engine = run->engine;
@@ -395,8 +401,8 @@ static void sliding_step(const struct run *run, size_t step)
     predict_window(run, shared, 0, n_shared);
     for (size_t path = 0; path < run->paths->n_paths; path++) {
         size_t last;
-        struct kr_view view = {.prefix = &shared[1], .n_prefix = n_shared, .own = &own[1],
-                               .index = n_own - 1};
+        struct kr_view view = {
+            .prefix = &shared[1], .n_prefix = n_shared, .own = &own[1], .index = n_own - 1};
 
         empty(&own[0]);
         empty(&own[1]);
@@ -546,17 +552,18 @@ static int check_request(const struct kr_generator *generator, const struct kr_s
         !request->horizon || request->horizon > KR_MIN(size->max_horizon, paths->max_horizon) ||
         request->max_context != size->max_context || state->len < size->min_window ||
         state->len > size->max_window)
-        return kr_error_set(error, -EINVAL,
-                            "forecast: expected at most %zu paths, %zu steps and a window of %zu..%zu in "
-                            "%zu, found %zu, %zu, %zu in %zu",
-                            size->max_paths, size->max_horizon, size->min_window, size->max_window,
-                            size->max_context, request->paths, request->horizon, state->len,
-                            request->max_context);
+        return kr_error_set(
+            error, -EINVAL,
+            "forecast: expected at most %zu paths, %zu steps and a window of %zu..%zu in "
+            "%zu, found %zu, %zu, %zu in %zu",
+            size->max_paths, size->max_horizon, size->min_window, size->max_window,
+            size->max_context, request->paths, request->horizon, state->len, request->max_context);
     return kr_sampling_check(&request->sampling, error);
 }
 
-int kr_generate(struct kr_generator *generator, struct kr_engine *engine, const struct kr_state *state,
-                const struct kr_request *request, struct kr_paths *ret, struct kr_error *error)
+int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
+                const struct kr_state *state, const struct kr_request *request,
+                struct kr_paths *ret, struct kr_error *error)
 {
     struct run run = {generator, engine, state, request, ret};
     int r = check_request(generator, state, request, ret, error);

@@ -20,11 +20,12 @@ static size_t auto_growth(const struct kr_live_config *config)
 {
     size_t taken = config->lookback + config->horizon;
 
-    return taken < config->max_context ? KR_MIN(config->max_context - taken, config->lookback / 2) : 0;
+    return taken < config->max_context ? KR_MIN(config->max_context - taken, config->lookback / 2)
+                                       : 0;
 }
 
-int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model, const char *interval,
-                    const char *symbol, struct kr_error *error)
+int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
+                    const char *interval, const char *symbol, struct kr_error *error)
 {
     size_t growth = config->growth ? config->growth : auto_growth(config);
     char key[KR_SYMBOL_MAX + sizeof(((struct kr_interval *)0)->text) + 2];
@@ -32,17 +33,19 @@ int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
 
     (void)model; /* levels and full attention: others are not loaded by this version */
     if (!config->lookback || !config->horizon || !config->min_bars || !config->max_context)
-        return kr_error_set(error, -EINVAL,
-                            "lookback, min_bars, horizon, max_context: expected at least 1, found %zu, "
-                            "%zu, %zu, %zu",
-                            config->lookback, config->min_bars, config->horizon, config->max_context);
+        return kr_error_set(
+            error, -EINVAL,
+            "lookback, min_bars, horizon, max_context: expected at least 1, found %zu, "
+            "%zu, %zu, %zu",
+            config->lookback, config->min_bars, config->horizon, config->max_context);
     if (config->min_bars > config->lookback)
         return kr_error_set(error, -EINVAL, "min_bars: expected at most lookback %zu, found %zu",
                             config->lookback, config->min_bars);
     if (mode == KR_MODE_ROLLING)
-        return kr_error_set(error, -EINVAL,
-                            "mode: expected exact or anchored for a model with normaliser = levels and "
-                            "full attention, found rolling (which needs returns and an attention_window)");
+        return kr_error_set(
+            error, -EINVAL,
+            "mode: expected exact or anchored for a model with normaliser = levels and "
+            "full attention, found rolling (which needs returns and an attention_window)");
     if (mode == KR_MODE_AUTO)
         mode = growth >= KR_MIN_GROWTH &&
                        config->lookback + growth + config->horizon <= config->max_context
@@ -50,16 +53,17 @@ int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
                    : KR_MODE_EXACT;
     if (mode == KR_MODE_ANCHORED) {
         if (growth < KR_MIN_GROWTH)
-            return kr_error_set(error, -EINVAL,
-                                "growth: expected at least %d for mode anchored, found %zu (lookback %zu, "
-                                "horizon %zu, max_context %zu)",
-                                KR_MIN_GROWTH, growth, config->lookback, config->horizon,
-                                config->max_context);
+            return kr_error_set(
+                error, -EINVAL,
+                "growth: expected at least %d for mode anchored, found %zu (lookback %zu, "
+                "horizon %zu, max_context %zu)",
+                KR_MIN_GROWTH, growth, config->lookback, config->horizon, config->max_context);
         if (config->lookback + growth + config->horizon > config->max_context)
-            return kr_error_set(error, -EINVAL,
-                                "max_context: expected at least lookback %zu + growth %zu + horizon %zu "
-                                "for mode anchored, found %zu",
-                                config->lookback, growth, config->horizon, config->max_context);
+            return kr_error_set(
+                error, -EINVAL,
+                "max_context: expected at least lookback %zu + growth %zu + horizon %zu "
+                "for mode anchored, found %zu",
+                config->lookback, growth, config->horizon, config->max_context);
         snprintf(key, sizeof(key), "%s|%s", interval, symbol);
         growth -= kr_fnv1a64(key) % (growth / 4);
     }
@@ -103,8 +107,8 @@ size_t kr_live_size_bytes(const struct kr_model *model, const struct kr_live_con
            kr_series_size_bytes(series_capacity(config));
 }
 
-int kr_live_init(struct kr_live *live, const struct kr_model *model, const struct kr_live_config *config,
-                 struct kr_error *error)
+int kr_live_init(struct kr_live *live, const struct kr_model *model,
+                 const struct kr_live_config *config, struct kr_error *error)
 {
     int r;
 
@@ -196,7 +200,8 @@ static void freeze_next(struct kr_live *live)
 }
 
 /* Bring the spare to `target` rows of the coming window of `window` last bars. */
-static int encode_spare(struct kr_live *live, struct kr_engine *engine, size_t window, size_t target)
+static int encode_spare(struct kr_live *live, struct kr_engine *engine, size_t window,
+                        size_t target)
 {
     int r;
 
@@ -398,7 +403,8 @@ static int prepare_window(struct kr_live *live, struct kr_engine *engine,
 }
 
 /* A market that does not move is answered with the last bar again, whatever the model would draw. */
-static void fill_flat(struct kr_paths *paths, const struct kr_request *request, const struct kr_bar *last)
+static void fill_flat(struct kr_paths *paths, const struct kr_request *request,
+                      const struct kr_bar *last)
 {
     paths->n_paths = request->paths;
     paths->n_steps = request->horizon;
@@ -415,7 +421,8 @@ static unsigned repair_paths(struct kr_paths *paths, double last_close)
     unsigned n = 0;
 
     for (size_t path = 0; path < paths->n_paths; path++)
-        n += kr_repair(paths->bars + path * paths->n_steps * KR_COLUMNS, paths->n_steps, last_close);
+        n +=
+            kr_repair(paths->bars + path * paths->n_steps * KR_COLUMNS, paths->n_steps, last_close);
     return n;
 }
 
@@ -427,9 +434,10 @@ static float normalised_close(const struct kr_normaliser *normaliser, const stru
     return (close - normaliser->mean[KR_CLOSE]) / (normaliser->std[KR_CLOSE] + 1e-5f);
 }
 
-static int forecast_last(struct kr_live *live, struct kr_engine *engine, struct kr_generator *generator,
-                         const struct kr_request *request, struct kr_paths *ret,
-                         struct kr_live_report *ret_report, struct kr_error *error)
+static int forecast_last(struct kr_live *live, struct kr_engine *engine,
+                         struct kr_generator *generator, const struct kr_request *request,
+                         struct kr_paths *ret, struct kr_live_report *ret_report,
+                         struct kr_error *error)
 {
     const struct kr_bar *last = kr_series_last(&live->series);
     struct kr_request filled = *request;
@@ -486,7 +494,8 @@ static int forecast_overlaid(struct kr_live *live, struct kr_engine *engine,
 
 int kr_live_forecast(struct kr_live *live, struct kr_engine *engine, struct kr_generator *generator,
                      const struct kr_request *request, const struct kr_bar *overlay,
-                     struct kr_paths *ret, struct kr_live_report *ret_report, struct kr_error *error)
+                     struct kr_paths *ret, struct kr_live_report *ret_report,
+                     struct kr_error *error)
 {
     if (!kr_live_ready(live))
         return kr_error_set(error, -EAGAIN, "forecast: expected at least %zu bars, found %zu",

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #define EPSILON 1e-5f
-#define CLIP 5.0f
+#define CLIP    5.0f
 
 void kr_normaliser_fit(struct kr_normaliser *normaliser, const struct kr_bar *bars, size_t n,
                        bool scale)

@@ -81,7 +81,8 @@ void kr_state_free(struct kr_state *state)
     memset(state, 0, sizeof(*state));
 }
 
-void kr_state_reset(struct kr_state *state, const struct kr_normaliser *normaliser, size_t n_skipped)
+void kr_state_reset(struct kr_state *state, const struct kr_normaliser *normaliser,
+                    size_t n_skipped)
 {
     for (int c = 0; c < KR_CACHES; c++)
         if (kr_cache_truncate(&state->caches[c], 0) < 0)
@@ -253,11 +254,12 @@ int kr_state_check(const struct kr_state *state, struct kr_error *error)
 
         if (memcmp(&shape, &cache->shape, sizeof(shape)) != 0 ||
             cache->capacity != rows_of(c, state->capacity, state->encoder_capacity))
-            return kr_error_set(error, -EUCLEAN, "%s cache: expected the model's shape and %zu rows",
-                                names[c], rows_of(c, state->capacity, state->encoder_capacity));
+            return kr_error_set(error, -EUCLEAN,
+                                "%s cache: expected the model's shape and %zu rows", names[c],
+                                rows_of(c, state->capacity, state->encoder_capacity));
         if (state->len > 0 && cache->len != state->len + skipped)
-            return kr_error_set(error, -EUCLEAN, "%s cache: expected cursor %zu, found %zu", names[c],
-                                state->len + skipped, cache->len);
+            return kr_error_set(error, -EUCLEAN, "%s cache: expected cursor %zu, found %zu",
+                                names[c], state->len + skipped, cache->len);
     }
     return 0;
 }
