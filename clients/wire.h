@@ -14,12 +14,13 @@
 
 #include <msgpack.h>
 
-#define KW_VERSION 1
+#define KW_VERSION   1
 #define KW_TOPIC_MAX 64
 #define KW_MAX_DEPTH 4
 
 /* "forecast|5m|BTCUSDT|" into ret; empty interval and symbol: "status|||". Return: its length. */
-size_t kw_topic(char ret[KW_TOPIC_MAX + 1], const char *kind, const char *interval, const char *symbol);
+size_t kw_topic(char ret[KW_TOPIC_MAX + 1], const char *kind, const char *interval,
+                const char *symbol);
 
 /* Is this exactly one well-formed MessagePack value of at most `max_depth` levels? Map keys of one map that
  * are equal strings are refused. Return: 0, -EBADMSG. Never allocates. */
@@ -28,10 +29,21 @@ int kw_check(const void *data, size_t n_bytes, size_t max_depth) kr_must_check;
 /* Why a bar was quarantined (rules, "Quarantine reasons"); each a counter. */
 enum kw_reason {
     KW_ACCEPTED,
-    KW_NOT_A_MAP, KW_BAD_TYPE, KW_MISSING_KEY, KW_NOT_FINITE, KW_PRICE_NOT_POSITIVE, KW_HIGH_LOW,
-    KW_OFF_GRID, KW_FUTURE, KW_BAD_SYMBOL, KW_BAD_INTERVAL, KW_TOO_LARGE,
+    KW_NOT_A_MAP,
+    KW_BAD_TYPE,
+    KW_MISSING_KEY,
+    KW_NOT_FINITE,
+    KW_PRICE_NOT_POSITIVE,
+    KW_HIGH_LOW,
+    KW_OFF_GRID,
+    KW_FUTURE,
+    KW_BAD_SYMBOL,
+    KW_BAD_INTERVAL,
+    KW_TOO_LARGE,
     /* not of the message but of the stream or the configuration; counted among `rejected` too */
-    KW_NOT_ALLOWED, KW_TOO_MANY_SYMBOLS, KW_TOO_OLD,
+    KW_NOT_ALLOWED,
+    KW_TOO_MANY_SYMBOLS,
+    KW_TOO_OLD,
     KW_REASONS
 };
 extern const char *const kw_reason_names[KW_REASONS]; /* "accepted", "not_a_map", ... */
@@ -40,8 +52,9 @@ extern const char *const kw_reason_names[KW_REASONS]; /* "accepted", "not_a_map"
 struct kw_bar {
     char symbol[KR_SYMBOL_MAX + 1];
     struct kr_interval interval;
-    struct kr_bar bar; /* t_ns as delivered (open or close: configuration); columns filled; no stamp yet */
-    bool final;        /* `fin` */
+    struct kr_bar
+        bar;    /* t_ns as delivered (open or close: configuration); columns filled; no stamp yet */
+    bool final; /* `fin` */
     bool has_seq, has_ep;
     uint64_t seq, ep;
 };
@@ -53,9 +66,19 @@ void kw_encode_bar(msgpack_sbuffer *out, const struct kw_bar *bar);
 
 /* Flags of a forecast, in the order of the protocol. */
 enum kw_flag {
-    KW_FLAT = 1 << 0, KW_GAP = 1 << 1, KW_LATE = 1 << 2, KW_REVISED = 1 << 3, KW_SYNTHETIC = 1 << 4,
-    KW_CLIPPED = 1 << 5, KW_WINDOW_SLID = 1 << 6, KW_REPAIRED = 1 << 7, KW_JOINED = 1 << 8,
-    KW_TAIL = 1 << 9, KW_FORMING = 1 << 10, KW_RESUMED = 1 << 11, KW_STRATIFIED = 1 << 12,
+    KW_FLAT = 1 << 0,
+    KW_GAP = 1 << 1,
+    KW_LATE = 1 << 2,
+    KW_REVISED = 1 << 3,
+    KW_SYNTHETIC = 1 << 4,
+    KW_CLIPPED = 1 << 5,
+    KW_WINDOW_SLID = 1 << 6,
+    KW_REPAIRED = 1 << 7,
+    KW_JOINED = 1 << 8,
+    KW_TAIL = 1 << 9,
+    KW_FORMING = 1 << 10,
+    KW_RESUMED = 1 << 11,
+    KW_STRATIFIED = 1 << 12,
 };
 #define KW_FLAGS 13
 extern const char *const kw_flag_names[KW_FLAGS];
@@ -77,11 +100,11 @@ struct kw_forecast {
     size_t paths, horizon;
     uint64_t seed;
     bool scale, join, repair;
-    const int64_t *t_ns;               /* [horizon] open times */
-    const struct kr_summary *summary;  /* n_steps = horizon */
-    const char *cal_status;            /* "uncalibrated", ...; its q are the raw quantiles of close */
+    const int64_t *t_ns;              /* [horizon] open times */
+    const struct kr_summary *summary; /* n_steps = horizon */
+    const char *cal_status; /* "uncalibrated", ...; its q are the raw quantiles of close */
     size_t cal_n;
-    unsigned flags;                    /* kw_flag bits */
+    unsigned flags; /* kw_flag bits */
     uint64_t queue_us, append_us, decode_us, total_us;
 };
 void kw_encode_forecast(msgpack_sbuffer *out, const struct kw_forecast *forecast);
@@ -92,9 +115,10 @@ struct kw_event {
     const char *symbol, *interval; /* "" where none */
     uint64_t ep, seq;
     int64_t t_ns; /* of the bar concerned */
-    const char *kind;   /* gap duplicate late revised quarantined reanchored replayed evicted resumed refused stale */
+    const char *
+        kind; /* gap duplicate late revised quarantined reanchored replayed evicted resumed refused stale */
     const char *reason;
-    uint64_t count;     /* of this kind and reason so far */
+    uint64_t count; /* of this kind and reason so far */
 };
 void kw_encode_event(msgpack_sbuffer *out, const struct kw_event *event);
 
