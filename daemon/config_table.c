@@ -29,6 +29,7 @@ static const char *const targets[] = {"auto", "journal", "stderr", NULL};
 #define S   1e9
 
 /* clang-format off */
+/* What the memory plan depends on needs a restart. */
 const struct kd_key kd_keys[] = {
     {"model", "predictor", KD_PATH, 0, IN_CONFIG(model.predictor), "", .values = "a folder",
      .doc = "Folder of the predictor checkpoint (config.json, model.safetensors); relative to the folder of the configuration file"},
@@ -71,7 +72,7 @@ const struct kd_key kd_keys[] = {
      .doc = "Shift the paths so that they start from the last real close"},
     {"forecast", "scale", KD_BOOL, KD_STREAM, SETTING(scale), "yes",
      .doc = "Rescale by powers of two before normalising, so that tiny prices keep their spread"},
-    {"forecast", "publish_paths", KD_BOOL, KD_STREAM | KD_RELOAD, SETTING(publish_paths), "no",
+    {"forecast", "publish_paths", KD_BOOL, KD_STREAM, SETTING(publish_paths), "no",
      .doc = "Publish the paths themselves too, on topics paths|interval|symbol|"},
     {"forecast", "on_demand", KD_CHOICE, KD_STREAM | KD_RELOAD, SETTING(on_demand), "no", .choices = demands,
      .doc = "Compute forecasts always, or only where somebody subscribed to them"},
@@ -135,7 +136,7 @@ const struct kd_key kd_keys[] = {
      .doc = "Bars kept of each stream, for history and for late and revised bars; at least lookback"},
     {"limits", "control_jobs", KD_COUNT, 0, IN_CONFIG(limits.control_jobs), "1", RANGE(1, 16), .unit = "forecasts",
      .doc = "Forecasts asked for on the control socket that are computed at once"},
-    {"limits", "control_pending", KD_COUNT, KD_RELOAD, IN_CONFIG(limits.control_pending), "16", RANGE(0, 1000), .unit = "forecasts",
+    {"limits", "control_pending", KD_COUNT, 0, IN_CONFIG(limits.control_pending), "16", RANGE(0, 1000), .unit = "forecasts",
      .doc = "Further ones that may wait"},
     {"limits", "max_horizon", KD_COUNT, KD_RELOAD, IN_CONFIG(limits.max_horizon), "10000", RANGE(1, 100000), .unit = "bars",
      .doc = "Longest horizon that may be asked for on the control socket"},
@@ -143,7 +144,7 @@ const struct kd_key kd_keys[] = {
      .doc = "Most paths that may be asked for on the control socket"},
     {"limits", "request_bytes", KD_BYTES, 0, IN_CONFIG(limits.request_bytes), "4M", RANGE(4 * KIB, GIB), .unit = "bytes",
      .doc = "Longest control message, loads of history included"},
-    {"limits", "reply_bytes", KD_BYTES, KD_RELOAD, IN_CONFIG(limits.reply_bytes), "4M", RANGE(64 * KIB, GIB), .unit = "bytes",
+    {"limits", "reply_bytes", KD_BYTES, 0, IN_CONFIG(limits.reply_bytes), "4M", RANGE(64 * KIB, GIB), .unit = "bytes",
      .doc = "Longest control reply; longer histories come in pages, longer snapshots and forecasts are refused"},
     {"limits", "stop_timeout", KD_DURATION, KD_RELOAD, IN_CONFIG(limits.stop_ns), "4s", RANGE(100 * MS, 60 * S), .unit = "time",
      .doc = "Time that forecasts under way have to end after SIGTERM"},

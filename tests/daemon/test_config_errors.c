@@ -184,11 +184,11 @@ static void calendars(void)
     };
     /* these lines come from core/ behind key and line */
     static const struct refusal starts[] = {
-        {"[calendar a]\nweekdays = mon\ntimezone = Mars/Phobos\n", ":3: timezone: "},
-        {"[calendar a]\nsessions = 9-17\n", ":2: sessions: "},
-        {"[calendar a]\n\nweekdays = mon-fry\n", ":3: weekdays: "},
-        {"[calendar a]\nholidays = 2026-13-01\n", ":2: holidays: "},
-        {"[stream A]\npaths = 1\nsessions = 25:00-26:00\n", ":3: sessions: "},
+        {"[calendar a]\nweekdays = mon\ntimezone = Mars/Phobos\n", ":3: timezone: expected "},
+        {"[calendar a]\nsessions = 9-17\n", ":2: sessions: expected "},
+        {"[calendar a]\n\nweekdays = mon-fry\n", ":3: weekdays: expected "},
+        {"[calendar a]\nholidays = 2026-13-01\n", ":2: holidays: expected "},
+        {"[stream A]\npaths = 1\nsessions = 25:00-26:00\n", ":3: sessions: expected "},
     };
 
     refuse_all(named, KR_ARRAY_LENGTH(named));
@@ -280,6 +280,20 @@ static uint32_t next(uint32_t *state)
     return *state >> 8;
 }
 
+static void loads_again(const struct kd_config *config)
+{
+    struct kd_config *again;
+    char *printed = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&printed, &n);
+
+    CU_ASSERT_EQUAL(kd_config_print(config, out), 0);
+    fclose(out);
+    again = kt_config_load(printed);
+    kd_config_free(&again);
+    free(printed);
+}
+
 /* Nothing crashes, whatever the bytes; whatever loads is printed and loads again. */
 static void random_bytes(void)
 {
@@ -310,11 +324,8 @@ static void random_bytes(void)
                                     : (char)next(&state);
         }
         if (kd_config_load(kt_config_write("random.conf", text, n), &config, NULL) == 0) {
-            FILE *out = tmpfile();
-
             n_loaded++;
-            CU_ASSERT_EQUAL(kd_config_print(config, out), 0);
-            fclose(out);
+            loads_again(config);
         } else
             CU_ASSERT_PTR_NULL(config);
         kd_config_free(&config);
