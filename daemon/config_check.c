@@ -22,7 +22,8 @@ const char *kd_settings_fault(const struct kd_config *config, const struct kd_se
     return NULL;
 }
 
-/* Where the key was set that the section's settings depend on: in it, in general, or 0 for a default. */
+/* Where the key was set that the section's settings depend on: in it, in general, or 0 for a
+ * default. */
 static unsigned line_of(const struct kd_config *config, const struct kd_section *section,
                         const char *key)
 {

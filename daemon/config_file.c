@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The ini file, line by line.
  *
- * inih splits lines into keys and values. Lines reach it through a reader of ours that counts them, refuses
- * what inih would cut or split silently (long lines, NUL bytes, indented sections) and keeps the section's
- * name whole: inih would shorten it to 49 characters and end it at the first ']'. */
+ * inih splits lines into keys and values. Lines reach it through a reader of ours that counts them,
+ * refuses what inih would cut or split silently (long lines, NUL bytes, indented sections) and
+ * keeps the section's name whole: inih would shorten it to 49 characters and end it at the first
+ * ']'. */
 #include "daemon/config_internal.h"
 
 #include <errno.h>
@@ -58,8 +59,8 @@ static int refuse(struct parser *parser, const char *what)
     return parser->result;
 }
 
-/* One physical line into `line`, without its end. Return: false at the end of the file or after an error,
- * which parser->result tells. */
+/* One physical line into `line`, without its end. Return: false at the end of the file or after an
+ * error, which parser->result tells. */
 static bool read_line(struct parser *parser, char *line, size_t size)
 {
     size_t length = 0;
