@@ -34,10 +34,12 @@ int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape,
 void kr_cache_free(struct kr_cache *cache);
 
 /* Write K and V [head][head_dim] of one layer of `row`, which lies at or past the cursor. */
-void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k, const float *v);
+void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
+                    const float *v);
 
 /* Read them back, for tests. */
-void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k, float *ret_v);
+void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
+                   float *ret_v);
 
 /* Move the cursor over `n` rows whose every layer is written.
  * Return: 0, or -ENOSPC past the capacity (the cache is unchanged). */
@@ -46,6 +48,9 @@ int kr_cache_append(struct kr_cache *cache, size_t n) kr_must_check;
 /* Drop rows [len, cursor). Constant time; the dropped rows may be written again.
  * Return: 0, or -ERANGE if len exceeds the cursor (the cache is unchanged). */
 int kr_cache_truncate(struct kr_cache *cache, size_t len) kr_must_check;
+
+/* Make `to` hold the rows of `from`; the shapes are equal. Return: 0, -ENOSPC (unchanged). */
+int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from) kr_must_check;
 
 /* Keys and values of one head as the kernels read them. */
 static inline const float *kr_cache_keys(const struct kr_cache *cache, size_t layer, size_t head)
@@ -74,7 +79,7 @@ struct kr_view {
 /* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. scores: scratch
  * for n_prefix + index + 1 rows, plus 2 KR_LANES. Exact maximum, then exponentials, then one chain of
  * sums in ascending row number, carried from prefix into own rows (rules, "Row purity"). */
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer, size_t head,
-               const float *q, float scale, float *out, float *scores);
+void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
+               size_t head, const float *q, float scale, float *out, float *scores);
 
 #endif
