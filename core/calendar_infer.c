@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A calendar from the bars seen.
  *
- * The survey counts, for each weekday and each slot of the local day, on how many active days (days that
- * hold a bar) the slot was within the span of the bars, and on how many of them a bar lay over it. From
- * it the week is closed in three steps, coarse to fine: weekdays, slots of the day, slots of a weekday.
- * Nothing closes on thin evidence: a gap must come back at the same time, or be longer than any feed
- * should be silent, and must be hard to explain by bars that are missing at random. */
+ * The survey counts, for each weekday and each slot of the local day, on how many active days (days
+ * that hold a bar) the slot was within the span of the bars, and on how many of them a bar lay over
+ * it. From it the week is closed in three steps, coarse to fine: weekdays, slots of the day, slots
+ * of a weekday. Nothing closes on thin evidence: a gap must come back at the same time, or be
+ * longer than any feed should be silent, and must be hard to explain by bars that are missing at
+ * random. */
 #include "core/calendar.h"
 
 #include <errno.h>
@@ -16,19 +17,21 @@
 #define RECENT_DAYS 35
 #define RECENT_BARS 512
 
-/* The shortest break, and the silence that closes a slot even though it was covered only once. */
-#define BREAK_S   600
-#define SILENCE_S (6 * 3600)
+/* The shortest break; the silence that closes slots even though they were covered only once; and
+ * the same in a market that is known to have breaks. */
+#define BREAK_S         600
+#define SILENCE_S       (6 * 3600)
+#define SHORT_SILENCE_S 3600
 
-/* A slot may belong to a break if it is seen less often than `rare` times what is usual; the break as a
- * whole must be `rarest` times as rare. */
+/* A slot may belong to a break if it is seen less often than `rare` times what is usual; the break
+ * as a whole must be `rarest` times as rare. */
 #define RARE   0.25
 #define RAREST (1.0 / 12)
 
 /* Log-evidence beyond chance that a break wants, over the number of places where one could be. */
 #define EVIDENCE 10.0
 
-/* Places on either side that say how often a bar is missing thereabouts, if the stretch has fewer. */
+/* Places on either side that say how often a bar is missing there, if the stretch has fewer. */
 #define NEIGHBOURS 8
 
 /* Coverings that a slot of one weekday needs. */
@@ -134,8 +137,9 @@ static int survey_take(struct survey *survey, int64_t interval_s, const int64_t 
 
 /* ---- Weekdays ---- */
 
-/* Weekdays without bars though the span covers them. Saturday and Sunday close on little evidence, and
- * Friday where Sunday is a working day; other days must be missing thrice, as holidays come in pairs. */
+/* Weekdays without bars though the span covers them. Saturday and Sunday close on little evidence,
+ * and Friday where Sunday is a working day; other days must be missing thrice, as holidays come in
+ * pairs. */
 static void absent_weekdays(const struct survey *survey, bool ret[7])
 {
     for (size_t w = 0; w < 7; w++) {
@@ -162,51 +166,56 @@ static bool place_is_rare(const struct place *place)
     return place->covered > 0 && place->seen < RARE * place->rate * place->covered;
 }
 
-/* How often a bar lies over places [start, start + n) that are open. Closed ones must not dilute it: so, how
- * often a place that was seen is seen on another day; or the share of days over the places ever seen, which
- * is less where busy places would outshine quiet ones. Where each was covered once there is but the plain
- * share. Return: 1 if there is nothing to tell. */
-static double rate_of(const struct place *places, size_t n_places, size_t start, size_t n)
+/* How often a bar lies over places [start, start + n) that are open. Closed ones must not dilute
+ * it: so, how often a place that was seen is seen on another day; or the share of days over the
+ * places ever seen, which is less where busy places would outshine quiet ones. Where each was
+ * covered once: how often a bar is followed by the next. Return: 1 if there is nothing to tell. */
+static double rate_of(const struct survey *survey, const struct place *places, size_t n_places,
+                      size_t start, size_t n)
 {
-    double again = 0, seen = 0, seen_of = 0, once = 0, once_of = 0;
+    double again = 0, seen = 0, seen_of = 0, followed = 0, followed_of = 0;
 
     for (size_t i = start; i < start + n; i++) {
         const struct place *place = &places[i % n_places];
+        const struct place *next = &places[(i + survey->interval_slots) % n_places];
 
+        if (place->seen == 0)
+            continue;
         if (place->covered >= 2) {
             again += place->seen * (place->seen - 1) / (place->covered - 1);
             seen += place->seen;
-            seen_of += place->seen > 0 ? place->covered : 0;
-        } else if (place->covered > 0) {
-            once += place->seen;
-            once_of += place->covered;
+            seen_of += place->covered;
+        } else if (next->covered > 0) {
+            followed += next->seen > 0;
+            followed_of++;
         }
     }
     if (seen > 0)
         return KR_MIN(again / seen, seen / seen_of);
-    return once_of > 0 ? once / once_of : 1;
+    return followed_of > 0 ? followed / followed_of : 1;
 }
 
-/* The lower of the rates before and after a stretch, over its own length or a little more. The very next
- * place was seen or it would belong to the stretch, so it is no fair witness. */
-static double rate_beside(const struct place *places, size_t n_places, size_t start, size_t n)
+/* The lower of the rates before and after a stretch, over its own length or a little more. The very
+ * next place was seen or it would belong to the stretch, so it is no fair witness. */
+static double rate_beside(const struct survey *survey, const struct place *places, size_t n_places,
+                          size_t start, size_t n)
 {
     size_t n_beside = KR_MIN(KR_MAX(n, (size_t)NEIGHBOURS), (n_places - n) / 2);
 
     if (n_beside < 2)
         return 1;
-    return KR_MIN(rate_of(places, n_places, start + n_places - n_beside, n_beside - 1),
-                  rate_of(places, n_places, start + n + 1, n_beside - 1));
+    return KR_MIN(rate_of(survey, places, n_places, start + n_places - n_beside, n_beside - 1),
+                  rate_of(survey, places, n_places, start + n + 1, n_beside - 1));
 }
 
-/* Are n places in a row, from `start` on a circle of n_places, a break? That is, would bars that are
- * missing at random, as often as they are beside it, hardly ever leave it so empty? */
+/* Are n places in a row, from `start` on a circle of n_places, a break? That is, would bars that
+ * are missing at random, as often as they are beside it, hardly ever leave it so empty? */
 static bool is_break(const struct survey *survey, const struct place *places, size_t n_places,
-                     size_t start, size_t n)
+                     size_t start, size_t n, int64_t silence_s)
 {
     /* All slots under one bar are one witness, hence interval_slots. */
     double enough = (log((double)n_places) + EVIDENCE) * (double)survey->interval_slots;
-    double beside = rate_beside(places, n_places, start, n);
+    double beside = rate_beside(survey, places, n_places, start, n);
     double seen = 0, expected = 0, once = 0, repeated = 0;
     int64_t length_s = (int64_t)n * survey->slot_s;
 
@@ -225,12 +234,12 @@ static bool is_break(const struct survey *survey, const struct place *places, si
     if (seen > expected * RAREST)
         return false;
     return (length_s >= BREAK_S && repeated >= enough) ||
-           (length_s >= SILENCE_S && once + repeated >= enough);
+           (length_s >= silence_s && once + repeated >= enough);
 }
 
 /* Find the breaks among places on a circle (a day, a week). */
 static void find_breaks(const struct survey *survey, const struct place *places, size_t n_places,
-                        bool *ret_closed)
+                        int64_t silence_s, bool *ret_closed)
 {
     size_t start = 0; /* outside of any stretch of rare places */
 
@@ -241,7 +250,7 @@ static void find_breaks(const struct survey *survey, const struct place *places,
 
         while (i + n < n_places && place_is_rare(&places[(start + i + n) % n_places]))
             n++;
-        if (n > 0 && is_break(survey, places, n_places, start + i, n))
+        if (n > 0 && is_break(survey, places, n_places, start + i, n, silence_s))
             for (size_t k = start + i; k < start + i + n; k++)
                 ret_closed[k % n_places] = true;
         i += n;
@@ -274,14 +283,16 @@ static int close_slots(struct survey *survey)
         return -ENOMEM;
     for (size_t s = 0; s < n; s++)
         places[s] = slot_place(survey, s);
-    usual = rate_of(places, n, 0, n);
+    usual = rate_of(survey, places, n, 0, n);
     for (size_t s = 0; s < n; s++)
         places[s].rate = usual;
-    find_breaks(survey, places, n, closed);
-    for (size_t i = 0; i < 7 * n; i++) {
+    find_breaks(survey, places, n, SILENCE_S, closed);
+    for (size_t i = 0; i < n; i++)
+        any = any || closed[i];
+    if (any)
+        find_breaks(survey, places, n, SHORT_SILENCE_S, closed);
+    for (size_t i = 0; i < 7 * n; i++)
         survey->closed[i] = survey->closed[i] || closed[i % n];
-        any = any || closed[i % n];
-    }
     return any;
 }
 
@@ -308,12 +319,12 @@ static int close_weekday_slots(struct survey *survey)
             place->rate = (all.seen - place->seen) / others;
         }
     }
-    find_breaks(survey, places, 7 * n, survey->closed);
+    find_breaks(survey, places, 7 * n, SILENCE_S, survey->closed);
     return 0;
 }
 
-/* A closed weekday's closure reaches over the slots beside it that were never seen: in a file of one
- * week the evening before a weekend has no other witness. */
+/* A closed weekday's closure reaches over the slots beside it that were never seen: in a file of
+ * one week the evening before a weekend has no other witness. */
 static void widen_weekdays(struct survey *survey, const bool closed[7])
 {
     const size_t n = survey->n_slots, week = 7 * n;

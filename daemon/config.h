@@ -132,30 +132,30 @@ void kd_config_free(struct kd_config **config);
 
 /* The settings of one stream; the symbol and interval are valid ones. `ret` holds references of its
  * own: kd_settings_free() it, whatever became of the configuration meanwhile. ret->allow combines
- * [feed] allow with the sections' `allow`. Return: 0; -EINVAL with a line (sections that are sound one by
- * one but not together, such as min_bars above lookback: refuse the stream); -ENOMEM. */
+ * [feed] allow with the sections' `allow`. Return: 0; -EINVAL with a line (sections that are sound
+ * one by one but not together, such as min_bars above lookback: refuse the stream); -ENOMEM. */
 int kd_config_stream(struct kd_config *config, const char *symbol, const char *interval,
                      struct kd_settings *ret, struct kr_error *error) kr_must_check;
 void kd_settings_free(struct kd_settings *settings);
 /* `ret` gets its own references. */
 void kd_settings_copy(struct kd_settings *ret, const struct kd_settings *settings);
 
-/* Settings without any section (i = 0) and with section i alone, for the memory plan; false past the
- * last. `ret` borrows: do not free. `ret_line` and `ret_pattern` (borrowed) are the section's, 0 and ""
- * for i = 0. */
+/* Settings without any section (i = 0) and with section i alone, for the memory plan; false past
+ * the last. `ret` borrows: do not free. `ret_line` and `ret_pattern` (borrowed) are the section's,
+ * 0 and "" for i = 0. */
 bool kd_config_variant(struct kd_config *config, size_t i, struct kd_settings *ret,
                        size_t *ret_line, const char **ret_pattern);
 
 /* Does the file set this key of a plain section? */
 bool kd_config_is_set(const struct kd_config *config, const char *section, const char *key);
 
-/* Does `pattern` match the stream? With a '|' it is matched against "sym|iv", else against the symbol
- * of any interval. */
+/* Does `pattern` match the stream? With a '|' it is matched against "sym|iv", else against the
+ * symbol of any interval. */
 bool kd_glob(const char *pattern, const char *symbol, const char *interval);
 
-/* Print the whole effective configuration, defaults included, as an ini file that loads to the same.
- * (After a reload, [stream] and [calendar] sections are those of the new file.)
- * Return: 0 or a negative errno of the stream. */
+/* Print the whole effective configuration, defaults included, as an ini file that loads to the
+ * same. (After a reload, [stream] and [calendar] sections are those of the new file.) Return: 0 or
+ * a negative errno of the stream. */
 int kd_config_print(const struct kd_config *config, FILE *out) kr_must_check;
 
 /* What a reload changed: names like "forecast.seed", comma-separated, cut with "..." where long. */
@@ -165,9 +165,10 @@ struct kd_changes {
     char restart[512]; /* different in the file, kept as they were until a restart */
 };
 
-/* Replace *running by *fresh. Keys that a reload cannot apply keep their running values and are listed.
- * Afterwards *running is the new configuration and *fresh is NULL; streams resolve their settings again
- * by kd_config_stream(), of which mode, sizes, levels and calendar have not changed. Cannot fail. */
+/* Replace *running by *fresh. Keys that a reload cannot apply keep their running values and are
+ * listed. Afterwards *running is the new configuration and *fresh is NULL; streams resolve their
+ * settings again by kd_config_stream(), of which mode, sizes, levels and calendar have not changed.
+ * Cannot fail. */
 void kd_config_reload(struct kd_config **running, struct kd_config **fresh, struct kd_changes *ret);
 
 #endif

@@ -22,7 +22,8 @@ const char *kd_settings_fault(const struct kd_config *config, const struct kd_se
     return NULL;
 }
 
-/* Where the key was set that the section's settings depend on: in it, in general, or 0 for a default. */
+/* Where the key was set that the section's settings depend on: in it, in general, or 0 for a
+ * default. */
 static unsigned line_of(const struct kd_config *config, const struct kd_section *section,
                         const char *key)
 {
@@ -88,8 +89,17 @@ static int check_feed(struct kd_config *config, struct kr_error *error)
 
 /* ---- calendars ---- */
 
-/* Find the line to blame: each key is tried alone in an otherwise plain calendar. */
-static int blame(struct kd_config *config, const struct kd_section *section, struct kr_error *error)
+/* "sessions: expected ..." without the name, which the line has already. */
+static const char *behind_name(const char *text)
+{
+    const char *colon = strstr(text, ": ");
+
+    return colon ? colon + 2 : text;
+}
+
+/* Each key of a calendar alone, so that the error can name its line. */
+static int check_parts(struct kd_config *config, const struct kd_section *section,
+                       struct kr_error *error)
 {
     static const char *const keys[] = {"timezone", "sessions", "weekdays", "holidays"};
     const struct kd_values *values = &section->values;
@@ -104,7 +114,8 @@ static int blame(struct kd_config *config, const struct kd_section *section, str
             continue;
         parts[i] = set[i];
         if (kd_calendar_check(parts[0], parts[1], parts[2], parts[3], &inner) == -EINVAL)
-            return refuse(config, line_of(config, section, keys[i]), keys[i], inner.text, error);
+            return refuse(config, line_of(config, section, keys[i]), keys[i],
+                          behind_name(inner.text), error);
     }
     return 0;
 }
@@ -119,7 +130,7 @@ static int check_section(struct kd_config *config, const struct kd_section *sect
     int result;
 
     if (section) {
-        result = blame(config, section, error);
+        result = check_parts(config, section, error);
         if (result < 0)
             return result;
     }
@@ -149,7 +160,7 @@ int kd_config_check(struct kd_config *config, struct kr_error *error)
     for (size_t i = 0; i < sections->n_calendars && result == 0; i++) {
         struct kd_section *section = &sections->calendars[i];
 
-        result = blame(config, section, error);
+        result = check_parts(config, section, error);
     }
     if (result == 0)
         result = check_section(config, NULL, error);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The ini file, line by line.
  *
- * inih splits lines into keys and values. Lines reach it through a reader of ours that counts them, refuses
- * what inih would cut or split silently (long lines, NUL bytes, indented sections) and keeps the section's
- * name whole: inih would shorten it to 49 characters and end it at the first ']'. */
+ * inih splits lines into keys and values. Lines reach it through a reader of ours that counts them,
+ * refuses what inih would cut or split silently (long lines, NUL bytes, indented sections) and
+ * keeps the section's name whole: inih would shorten it to 49 characters and end it at the first
+ * ']'. */
 #include "daemon/config_internal.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct parser {
     size_t n_bytes;            /* read so far */
     bool indented;             /* that line begins with white space */
     bool has_key;              /* a key stood in this section: an indented line continues it */
+    bool unsettled;            /* the line handed out last should have become an entry */
     char section[MAX_SECTION]; /* before the space */
     char name[MAX_SECTION];    /* behind it */
     unsigned section_line;
@@ -57,20 +59,22 @@ static int refuse(struct parser *parser, const char *what)
     return parser->result;
 }
 
-/* One physical line into `line`, without its end. Return: false at the end of the file or after an error,
- * which parser->result tells. */
+/* One physical line into `line`, without its end. Return: false at the end of the file or after an
+ * error, which parser->result tells. */
 static bool read_line(struct parser *parser, char *line, size_t size)
 {
     size_t length = 0;
     bool comment = false, too_long = false;
     int c;
 
-    while ((c = getc(parser->file)) != EOF && c != '\n') {
+    while ((c = getc(parser->file)) != EOF) {
         if (++parser->n_bytes > MAX_FILE_BYTES) {
             parser->line++;
             refuse(parser, "the file is longer than 1 MiB");
             return false;
         }
+        if (c == '\n')
+            break;
         if (c == '\0') {
             parser->line++;
             refuse(parser, "a NUL byte: this is not a text file");
@@ -92,7 +96,6 @@ static bool read_line(struct parser *parser, char *line, size_t size)
     if (c == EOF && length == 0)
         return false;
     parser->line++;
-    parser->n_bytes++;
     if (comment)
         line[0] = '\0';
     else if (too_long) {
@@ -142,6 +145,14 @@ static int take_section(struct parser *parser, const char *text)
     return parser->result;
 }
 
+/* Did inih make an entry of the line before? It reports what it could not split only at the end. */
+static bool is_settled(struct parser *parser)
+{
+    if (parser->unsettled)
+        refuse(parser, "expected `key = value` or `[section]`");
+    return !parser->unsettled;
+}
+
 static char *read_for_inih(char *line, int size, void *stream)
 {
     struct parser *parser = stream;
@@ -149,7 +160,8 @@ static char *read_for_inih(char *line, int size, void *stream)
 
     /* two characters less: inih wants a line's end and its NUL */
     line[0] = '\0';
-    if (parser->result < 0 || size < 16 || !read_line(parser, line, (size_t)size - 2))
+    if (parser->result < 0 || size < 16 || !is_settled(parser) ||
+        !read_line(parser, line, (size_t)size - 2))
         return NULL;
     if (parser->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3;
@@ -163,7 +175,8 @@ static char *read_for_inih(char *line, int size, void *stream)
             take_section(parser, text + 1);
         if (parser->result < 0)
             return NULL;
-    }
+    } else
+        parser->unsettled = *text != '\0';
     strcat(line, "\n");
     return line;
 }
@@ -175,6 +188,7 @@ static int take_entry(void *user, const char *section, const char *key, const ch
 
     /* inih's section is a shortened one */
     (void)section;
+    parser->unsettled = false;
     if (parser->result < 0)
         return 0;
     if (parser->section_line == 0)
@@ -196,16 +210,8 @@ int kd_file_parse(FILE *file, const char *path, kd_section_fn on_section, kd_ent
         .context = context,
         .error = error,
     };
-    int line;
-
     errno = 0;
-    line = ini_parse_stream(read_for_inih, &parser, take_entry, &parser);
-    /* what inih could not split came before the error of ours, or is the only one */
-    if (line > 0 && (parser.result == 0 || (unsigned)line < parser.line)) {
-        parser.line = (unsigned)line;
-        return refuse(&parser, "expected `key = value` or `[section]`");
-    }
-    if (line < 0 && parser.result == 0)
+    if (ini_parse_stream(read_for_inih, &parser, take_entry, &parser) < 0 && parser.result == 0)
         return kr_error_set(error, -ENOMEM, "%s: out of memory", path);
     return parser.result;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the configuration share: the table of keys, one section's values, their text. */
+/* What the files of the configuration share: the table of keys, one section's values, their text.
+ */
 #ifndef KD_CONFIG_INTERNAL_H
 #define KD_CONFIG_INTERNAL_H
 
@@ -85,7 +86,8 @@ struct kd_sections {
 struct kd_config_part {
     struct kd_values base;
     unsigned lines[KD_MAX_KEYS];
-    /* After a reload, keys that it cannot apply still come from the sections the daemon started with. */
+    /* After a reload, keys that it cannot apply still come from the sections the daemon started
+     * with. */
     struct kd_sections *fixed, *current; /* the same until then */
     char *folder;                        /* of the file, absolute; "" for none */
 };
@@ -94,7 +96,8 @@ struct kd_config_part {
 
 /* Index of the key, or -1. */
 int kd_key_find(const char *section, const char *key);
-/* "whole number from 1 to 10,000 bars", "yes or no", ...: what is allowed, for messages and pages. */
+/* "whole number from 1 to 10,000 bars", "yes or no", ...: what is allowed, for messages and pages.
+ */
 void kd_key_allowed(const struct kd_key *key, char *ret, size_t size);
 /* May this key stand in [stream PATTERN] or, with `calendar`, in [calendar NAME]? */
 bool kd_key_in(const struct kd_key *key, const char *section);
@@ -105,8 +108,8 @@ bool kd_key_in(const struct kd_key *key, const char *section);
 void *kd_key_field(struct kd_config *config, const struct kd_key *key);
 /* The field of a KD_STREAM key. */
 void *kd_values_field(struct kd_values *values, const struct kd_key *key);
-/* Parse and check; on error `target` is as before and `ret_message` [size] names the value and what is
- * allowed. Return: 0, -EINVAL, -ENOMEM. */
+/* Parse and check; on error `target` is as before and `ret_message` [size] names the value and what
+ * is allowed. Return: 0, -EINVAL, -ENOMEM. */
 int kd_value_parse(const struct kd_key *key, const char *text, const char *folder, void *target,
                    char *ret_message, size_t size) kr_must_check;
 /* A bound of the key's range as the file would write it. */
@@ -126,9 +129,9 @@ const char *kd_glob_fault(const char *pattern);
 
 /* config_file.c: the ini file, line by line. */
 
-/* Called for each key in file order; `name` is the section's argument, "" if none; `continued`: the line
- * adds to the list of the key before. Return: 0, or a negative errno with the error set, which ends the
- * parse. */
+/* Called for each key in file order; `name` is the section's argument, "" if none; `continued`: the
+ * line adds to the list of the key before. Return: 0, or a negative errno with the error set, which
+ * ends the parse. */
 typedef int (*kd_entry_fn)(void *context, unsigned line, const char *section, const char *name,
                            const char *key, const char *value, bool continued,
                            struct kr_error *error);

@@ -27,7 +27,8 @@ static const struct kd_section *find(const struct kd_section *sections, size_t n
     return NULL;
 }
 
-/* Does the key have the same value, or no value, in both sections? NULL: a section that is not there. */
+/* Does the key have the same value, or no value, in both sections? NULL: a section that is not
+ * there. */
 static bool same_key(const struct kd_section *a, const struct kd_section *b, size_t i)
 {
     bool in_a = a && a->lines[i], in_b = b && b->lines[i];
@@ -68,7 +69,8 @@ static void compare_sections(const char *kind, const struct kd_section *fixed, s
             compare_section(kind, find(fixed, n_fixed, current[i].name), &current[i], NULL, ret);
 }
 
-/* Sections that changed places: later ones override, and keys that need a restart keep the old order. */
+/* Sections that changed places: later ones override, and keys that need a restart keep the old
+ * order. */
 static void compare_order(const struct kd_sections *fixed, const struct kd_sections *fresh,
                           struct kd_changes *ret)
 {

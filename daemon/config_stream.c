@@ -72,8 +72,8 @@ static bool matches(const struct kd_section *section, const struct kd_section *o
     return only ? section == only : symbol && kd_glob(section->name, symbol, interval);
 }
 
-/* Settings for a stream, or, without a symbol, for the section `only` alone (NULL: none). The calendar is
- * borrowed. */
+/* Settings for a stream, or, without a symbol, for the section `only` alone (NULL: none). The
+ * calendar is borrowed. */
 static int resolve(struct kd_config *config, const char *symbol, const char *interval,
                    const struct kd_section *only, struct kd_settings *ret, struct kr_error *error)
 {

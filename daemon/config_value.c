@@ -73,6 +73,8 @@ static void print_suffixed(uint64_t n, const struct suffix *suffixes, size_t n_s
 {
     size_t i = 0;
 
+    if (suffixes == size_suffixes && n < 65536)
+        i = n_suffixes - 1; /* 4096 is read better than 4K */
     while (i + 1 < n_suffixes && (n == 0 || n % suffixes[i].factor != 0))
         i++;
     g_snprintf(ret, size, "%" PRIu64 "%s", n / suffixes[i].factor, suffixes[i].text);

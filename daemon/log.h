@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The operator's log: the journal with fields when stderr is the journal, lines on stderr otherwise.
+/* The operator's log: the journal with fields when stderr is the journal, lines on stderr
+ * otherwise.
  *
- * Every kind of message has an id of the catalogue (etc/kronosd.catalog), a priority and a rate limit of its
- * own; what the limit held back is counted and said. Any thread; nothing here fails or blocks for long. */
+ * Every kind of message has an id of the catalogue (etc/kronosd.catalog), a priority and a rate
+ * limit of its own; what the limit held back is counted and said. Any thread; nothing here fails or
+ * blocks for long. */
 #ifndef KD_LOG_H
 #define KD_LOG_H
 
@@ -51,28 +53,29 @@ struct kd_log_config {
     int64_t interval_ns;
     FILE *stream;            /* NULL: stderr */
     int64_t (*now_ns)(void); /* monotonic; NULL: CLOCK_MONOTONIC */
-    /* The journal's entry, for tests: NULL is sd_journal_sendv(), anything else makes it the target. */
+    /* The journal's entry, for tests: NULL is sd_journal_sendv(), anything else makes it the
+     * target. */
     int (*send)(const struct iovec *fields, int n);
 };
 
-/* Before anything is logged, and again after a reload (counts are kept). Before the first call: level info,
- * no limit. */
+/* Before anything is logged, and again after a reload (counts are kept). Before the first call:
+ * level info, no limit. */
 void kd_log_init(const struct kd_log_config *config);
 
 /* True if a message of this kind would be written: guards costly arguments. */
 bool kd_log_enabled(enum kd_message message);
 
 /* One line, no newline. symbol, interval: the stream concerned, or NULL (fields KRONOSD_SYMBOL,
- * KRONOSD_INTERVAL); reason: a word such as "off_grid", or NULL (KRONOSD_REASON). The kind's name is
- * KRONOSD_KIND. Control characters in the text are replaced by '?'. errno is kept. */
+ * KRONOSD_INTERVAL); reason: a word such as "off_grid", or NULL (KRONOSD_REASON). The kind's name
+ * is KRONOSD_KIND. Control characters in the text are replaced by '?'. errno is kept. */
 void kd_log(enum kd_message message, const char *symbol, const char *interval, const char *reason,
             const char *format, ...) kr_printf(5, 6);
 
 /* The same without a stream. */
 #define kd_say(message, ...) kd_log((message), NULL, NULL, NULL, __VA_ARGS__)
 
-/* Say what was held back in intervals that are over. To be called now and then (main's timer), and with
- * `all` at the end. */
+/* Say what was held back in intervals that are over. To be called now and then (main's timer), and
+ * with `all` at the end. */
 void kd_log_flush(bool all);
 
 /* Messages of a kind held back since the start. */

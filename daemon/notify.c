@@ -9,9 +9,9 @@
 
 #define MAX_STATUS 256
 
-/* `prefix` and STATUS= with the text, whose line ends would begin another assignment. Failures are not
- * ours to handle: without a manager there is nobody to tell. */
-static void send_status(const char *prefix, const char *format, va_list arguments)
+/* `prefix` and STATUS= with the text, whose line ends would begin another assignment. Failures are
+ * not ours to handle: without a manager there is nobody to tell. */
+static void kr_printf(2, 0) send_status(const char *prefix, const char *format, va_list arguments)
 {
     char status[MAX_STATUS];
 

@@ -197,8 +197,8 @@ static int refuse(const struct kd_config *config, size_t line, const char *patte
                         inner->text);
 }
 
-/* What does not depend on the number of streams; ret_growth: the least of an anchored variant, 0 if none
- * is. */
+/* What does not depend on the number of streams; ret_growth: the least of an anchored variant, 0 if
+ * none is. */
 static int measure(struct kd_config *config, const struct kr_model *model, struct kd_plan *plan,
                    size_t *ret_growth, struct kr_error *error)
 {

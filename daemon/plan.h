@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory plan: what the daemon may grow to, known before it says READY and held against a limit.
+/* The memory plan: what the daemon may grow to, known before it says READY and held against a
+ * limit.
  *
- * Streams are allocated when their first bar comes, up to [limits] symbols; the plan counts them all, each
- * as large as the largest settings of the configuration, and as many control forecasts of that size as may
- * run at once; larger ones must fit into what the plan leaves. Not counted: libzmq's queues of slow
- * subscribers, bounded by [publish] hwm for each. */
+ * Streams are allocated when their first bar comes, up to [limits] symbols; the plan counts them
+ * all, each as large as the largest settings of the configuration, and as many control forecasts of
+ * that size as may run at once; larger ones must fit into what the plan leaves. Not counted:
+ * libzmq's queues of slow subscribers, bounded by [publish] hwm for each. */
 #ifndef KD_PLAN_H
 #define KD_PLAN_H
 
@@ -44,13 +45,13 @@ int kd_plan_live(const struct kd_config *config, const struct kd_settings *setti
 size_t kd_plan_stream_bytes(const struct kd_config *config, const struct kd_settings *settings,
                             const struct kr_model *model, const struct kr_live_config *live);
 
-/* The largest forecast that a stream of this configuration may ask of a worker: what a worker's generator,
- * engine (ret_visible rows), paths and summary are made for. */
+/* The largest forecast that a stream of this configuration may ask of a worker: what a worker's
+ * generator, engine (ret_visible rows), paths and summary are made for. */
 void kd_plan_generator(struct kd_config *config, const struct kr_model *model,
                        struct kr_generator_size *ret, size_t *ret_levels, size_t *ret_visible);
 
-/* Bytes that a control forecast takes: a live window, engine, generator, paths and summary of its own, and
- * its message. 0 on overflow. */
+/* Bytes that a control forecast takes: a live window, engine, generator, paths and summary of its
+ * own, and its message. 0 on overflow. */
 size_t kd_plan_request_bytes(const struct kr_model *model, const struct kr_live_config *live,
                              const struct kr_generator_size *size, size_t n_levels);
 
@@ -59,11 +60,11 @@ size_t kd_plan_forecast_message(size_t horizon, size_t n_levels);
 size_t kd_plan_paths_message(size_t horizon, size_t paths);
 
 /* Check every variant of the configuration against the model, add the plan up and hold it against
- * [limits] memory (auto: `system_limit` and its `system_source` as of kd_plan_system_limit(); 0: none).
- * Where [limits] symbols is not set in the file and its default does not fit, it is lowered to what does:
- * config->limits.symbols is the number that holds.
- * Return: 0; -EINVAL (a mode or size that the model cannot do, `file:line: ...`); -E2BIG (over the limit:
- * the line says what takes how much), *ret is filled then too. */
+ * [limits] memory (auto: `system_limit` and its `system_source` as of kd_plan_system_limit(); 0:
+ * none). Where [limits] symbols is not set in the file and its default does not fit, it is lowered
+ * to what does: config->limits.symbols is the number that holds. Return: 0; -EINVAL (a mode or size
+ * that the model cannot do, `file:line: ...`); -E2BIG (over the limit: the line says what takes how
+ * much), *ret is filled then too. */
 int kd_plan_make(struct kd_config *config, const struct kr_model *model, size_t system_limit,
                  const char *system_source, struct kd_plan *ret,
                  struct kr_error *error) kr_must_check;
@@ -71,9 +72,9 @@ int kd_plan_make(struct kd_config *config, const struct kr_model *model, size_t 
 /* The plan as `# ...` lines, for --print-config. Return: 0 or a negative errno of the stream. */
 int kd_plan_print(const struct kd_plan *plan, FILE *out) kr_must_check;
 
-/* The smaller of the cgroup's limits (memory.max of the own cgroup v2 and of those above it) and MemAvailable.
- * `root`: folder that stands for "/", NULL: "/" (tests). Return: bytes, 0 if nothing can be read;
- * *ret_source names it. */
+/* The smaller of the cgroup's limits (memory.max of the own cgroup v2 and of those above it) and
+ * MemAvailable. `root`: folder that stands for "/", NULL: "/" (tests). Return: bytes, 0 if nothing
+ * can be read; *ret_source names it. */
 size_t kd_plan_system_limit(const char *root, const char **ret_source);
 
 #endif

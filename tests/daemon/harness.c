@@ -37,37 +37,112 @@ static void absolute(char *ret, size_t size, const char *path)
     free(real);
 }
 
-void kt_daemon_configure(struct kt_daemon *daemon, const char *more)
+/* One key of the file. */
+struct entry {
+    char section[64], key[64], value[1024];
+};
+
+struct entries {
+    struct entry items[64];
+    size_t n;
+};
+
+static void put(struct entries *entries, const char *section, const char *key, const char *value)
+{
+    struct entry *entry = entries->items;
+
+    while (entry < entries->items + entries->n &&
+           (strcmp(entry->section, section) || strcmp(entry->key, key)))
+        entry++;
+    if (entry == entries->items + entries->n && entries->n++ == KR_ARRAY_LENGTH(entries->items))
+        abort();
+    snprintf(entry->section, sizeof(entry->section), "%s", section);
+    snprintf(entry->key, sizeof(entry->key), "%s", key);
+    snprintf(entry->value, sizeof(entry->value), "%s", value);
+}
+
+/* "[section] key = value" lines. */
+static void put_lines(struct entries *entries, const char *lines)
+{
+    char section[64], key[64], value[1024];
+
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+
+        if (sscanf(lines, "[%63[^]]] %63s = %1023[^\n]", section, key, value) != 3)
+            abort();
+        put(entries, section, key, value);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+/* A section stands once in the file: at its first key. */
+static void write_entries(const struct entries *entries, FILE *file)
+{
+    for (size_t i = 0; i < entries->n; i++) {
+        const char *section = entries->items[i].section;
+        size_t first = 0;
+
+        while (strcmp(entries->items[first].section, section))
+            first++;
+        if (first < i)
+            continue;
+        fprintf(file, "[%s]\n", section);
+        for (size_t k = i; k < entries->n; k++)
+            if (strcmp(entries->items[k].section, section) == 0)
+                fprintf(file, "%s = %s\n", entries->items[k].key, entries->items[k].value);
+    }
+}
+
+static void name_files(struct kt_daemon *daemon)
 {
     static unsigned next;
+    const char *folder = kt_tmp();
+
+    next++;
+    snprintf(daemon->config, sizeof(daemon->config), "%s/kronosd-%u.conf", folder, next);
+    snprintf(daemon->notify, sizeof(daemon->notify), "%s/notify-%u", folder, next);
+    snprintf(daemon->log, sizeof(daemon->log), "%s/log-%u", folder, next);
+    snprintf(daemon->feed, sizeof(daemon->feed), "ipc://%s/feed-%u", folder, next);
+    snprintf(daemon->publish, sizeof(daemon->publish), "ipc://%s/publish-%u", folder, next);
+    snprintf(daemon->control, sizeof(daemon->control), "ipc://%s/control-%u", folder, next);
+    daemon->notify_fd = -1;
+    daemon->zmq = zmq_ctx_new();
+}
+
+void kt_daemon_configure(struct kt_daemon *daemon, const char *more)
+{
+    static struct entries entries;
     char predictor[1024], tokenizer[1024];
     FILE *file;
 
-    if (!*daemon->config) {
-        const char *folder = kt_tmp();
-
-        next++;
-        snprintf(daemon->config, sizeof(daemon->config), "%s/kronosd-%u.conf", folder, next);
-        snprintf(daemon->notify, sizeof(daemon->notify), "%s/notify-%u", folder, next);
-        snprintf(daemon->log, sizeof(daemon->log), "%s/log-%u", folder, next);
-        snprintf(daemon->feed, sizeof(daemon->feed), "ipc://%s/feed-%u", folder, next);
-        snprintf(daemon->publish, sizeof(daemon->publish), "ipc://%s/publish-%u", folder, next);
-        snprintf(daemon->control, sizeof(daemon->control), "ipc://%s/control-%u", folder, next);
-        daemon->notify_fd = -1;
-        daemon->zmq = zmq_ctx_new();
-    }
+    if (!*daemon->config)
+        name_files(daemon);
     absolute(predictor, sizeof(predictor), kt_source("golden/pico/predictor"));
     absolute(tokenizer, sizeof(tokenizer), kt_source("golden/pico/tokenizer"));
+    entries.n = 0;
+    put(&entries, "model", "predictor", predictor);
+    put(&entries, "model", "tokenizer", tokenizer);
+    put(&entries, "feed", "bind", daemon->feed);
+    put(&entries, "publish", "bind", daemon->publish);
+    put(&entries, "control", "bind", daemon->control);
+    put_lines(&entries, "[model] max_context = 128\n"
+                        "[forecast] lookback = 64\n"
+                        "[forecast] min_bars = 32\n"
+                        "[forecast] growth = 24\n"
+                        "[forecast] horizon = 4\n"
+                        "[forecast] paths = 2\n"
+                        "[forecast] backlog = all\n"
+                        "[publish] status = 100ms\n"
+                        "[limits] symbols = 16\n"
+                        "[limits] workers = 2\n"
+                        "[log] burst = 0\n"
+                        "[log] level = debug\n");
+    put_lines(&entries, more);
     file = fopen(daemon->config, "w");
     if (!file)
         abort();
-    fprintf(file,
-            "[model]\npredictor = %s\ntokenizer = %s\nmax_context = 128\n"
-            "[forecast]\nlookback = 64\nmin_bars = 32\ngrowth = 24\nhorizon = 4\npaths = 2\n"
-            "backlog = all\n"
-            "[feed]\nbind = %s\n[publish]\nbind = %s\nstatus = 100ms\n[control]\nbind = %s\n"
-            "[limits]\nsymbols = 16\nworkers = 2\n[log]\nburst = 0\nlevel = debug\n%s\n",
-            predictor, tokenizer, daemon->feed, daemon->publish, daemon->control, more);
+    write_entries(&entries, file);
     fclose(file);
 }
 
@@ -384,4 +459,51 @@ bool kt_balanced(const struct kt_status *status)
 {
     return status->received ==
            status->accepted + status->rejected + status->duplicates + status->forming;
+}
+
+bool kt_event(struct kronosd_subscriber *subscriber, const char *kind, const char *reason,
+              uint64_t count)
+{
+    struct kronosd_message message;
+
+    while (kt_receive(subscriber, &message)) {
+        char found_kind[32], found_reason[32];
+
+        kronosd_get_string(message.root, "kind", found_kind, sizeof(found_kind));
+        kronosd_get_string(message.root, "reason", found_reason, sizeof(found_reason));
+        if (strcmp(found_kind, kind) == 0 && strcmp(found_reason, reason) == 0 &&
+            kronosd_get_uint(message.root, "count", 0) == count)
+            return true;
+    }
+    kt_note("no event %s %s %llu", kind, reason, (unsigned long long)count);
+    return false;
+}
+
+int kt_ask(struct kronosd_control *control, const char *op, const char *symbol,
+           const char *interval, const msgpack_object **ret)
+{
+    struct kr_error error = {""};
+    msgpack_packer *packer = kronosd_request_begin(control, op, symbol ? 2 : 0);
+    int status;
+
+    if (symbol) {
+        kronosd_pack_string(packer, "sym", symbol);
+        kronosd_pack_string(packer, "iv", interval);
+    }
+    status = kronosd_request(control, KT_WAIT_MS, ret, &error);
+    if (status && status != -EREMOTEIO)
+        kt_note("%s: %s", op, error.text);
+    return status;
+}
+
+bool kt_holds(const msgpack_object *array, const char *text)
+{
+    for (size_t i = 0; array && i < array->via.array.size; i++) {
+        const msgpack_object *item = &array->via.array.ptr[i];
+
+        if (item->type == MSGPACK_OBJECT_STR && item->via.str.size == strlen(text) &&
+            memcmp(item->via.str.ptr, text, strlen(text)) == 0)
+            return true;
+    }
+    return false;
 }

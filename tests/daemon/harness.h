@@ -24,9 +24,9 @@ struct kt_daemon {
     char text[8192]; /* what the daemon wrote on stderr, after kt_daemon_stop() */
 };
 
-/* Write the configuration: the pico model, a status message every 100 ms, lookback 64, min_bars 32, growth 24,
- * horizon 4, 2 paths, backlog all, then `more` (ini text, may open any section again). Call before
- * kt_daemon_start(), and again to change the file for a reload. */
+/* Write the configuration: the pico model, max_context 128, lookback 64, min_bars 32, growth 24, horizon 4,
+ * 2 paths, backlog all, 2 workers, a status message every 100 ms; then `more`, lines of "[section] key =
+ * value", over it. Called by kt_daemon_begin(), and again to change the file for a reload. */
 void kt_daemon_configure(struct kt_daemon *daemon, const char *more);
 /* Start the binary of the build folder and wait for READY=1. Return: true, or false with notes. */
 bool kt_daemon_start(struct kt_daemon *daemon);
@@ -63,5 +63,17 @@ struct kt_status {
 bool kt_settled(struct kt_daemon *daemon, uint64_t received, struct kt_status *ret);
 /* received = accepted + rejected + duplicates + forming. */
 bool kt_balanced(const struct kt_status *status);
+
+/* Read events of a subscriber to "event|" until one of this kind and reason has come to `count`. */
+bool kt_event(struct kronosd_subscriber *subscriber, const char *kind, const char *reason,
+              uint64_t count);
+
+/* One request without parameters but `sym` and `iv` (NULL: none). *ret is borrowed until the next. Return: as
+ * kronosd_request(). */
+int kt_ask(struct kronosd_control *control, const char *op, const char *symbol,
+           const char *interval, const msgpack_object **ret);
+
+/* Is the text among the strings of an array? */
+bool kt_holds(const msgpack_object *array, const char *text);
 
 #endif
