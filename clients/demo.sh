@@ -7,8 +7,8 @@ build=$1
 source=$(cd "$(dirname "$0")/.." && pwd)
 model=$source/tests/golden/pico
 
-streams=3 warm=64 bars=250 # of each stream
-speed=240                  # one-minute bars: four a second
+streams=3 warm=32 bars=180 # of each stream
+speed=360                  # one-minute bars: six a second
 
 work=$(mktemp -d /tmp/kronosd-demo-XXXXXX)
 daemon="" feed=""
@@ -44,6 +44,7 @@ max_context = 256
 lookback = 128
 min_bars = $warm
 horizon = 24
+backlog = all
 [feed]
 connect = $to
 [publish]
@@ -64,7 +65,7 @@ done
 "$build/kronosctl" simulate --symbols $streams --bars $bars --seed 7 --interval 1m --speed $speed \
     --to "$to" >"$work/feed.log" 2>&1 &
 feed=$!
-title="kronosd demo: model pico, RANDOM weights; $streams simulated streams, one minute every quarter of a second"
+title="kronosd demo: model pico, RANDOM weights; $streams simulated streams, six minutes a second"
 status=0
 "$build/kronosctl" watch --from "$from" --control "$control" --count $((streams * (bars - warm + 1))) \
     --timeout 30s --title "$title" || status=$?
