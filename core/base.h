@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What every file of libkronos uses: attributes, one-line errors, small helpers.
  *
- * Functions that can fail return 0 or a negative errno and write their outputs only on success; a
- * `struct kr_error` beside it, which may be NULL, receives one line for a person. A positive return is
- * a documented outcome. libkronos opens no socket, reads no clock, logs nothing and never exits. */
+ * Functions that can fail return 0 or a negative errno and write their outputs only on success;
+ * a `struct kr_error` beside it, which may be NULL, receives one line for a person. A positive
+ * return is a documented outcome. libkronos opens no socket, reads no clock, logs nothing and
+ * never exits. */
 #ifndef KR_BASE_H
 #define KR_BASE_H
 
@@ -11,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define kr_must_check __attribute__((warn_unused_result))
+#define kr_must_check            __attribute__((warn_unused_result))
 #define kr_printf(string, first) __attribute__((format(printf, string, first)))
-#define kr_cleanup(destructor) __attribute__((cleanup(destructor)))
+#define kr_cleanup(destructor)   __attribute__((cleanup(destructor)))
 
 #define KR_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
-#define KR_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define KR_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define KR_MIN(a, b)       ((a) < (b) ? (a) : (b))
+#define KR_MAX(a, b)       ((a) > (b) ? (a) : (b))
 
 /* Bytes of the line that the vector kernels and OpenBLAS like their buffers aligned to. */
 #define KR_ALIGNMENT 64

@@ -3,7 +3,8 @@
  *
  * All paths share the window's caches and own only their suffix. The first step's hidden row and s1 logits
  * are computed once. When the running length exceeds max_context the reference's sliding window is
- * re-encoded from position 0 for every step, in constant memory. */
+ * re-encoded from position 0 for every step, in constant memory. Behind a rolling state nothing ever slides:
+ * suffixes longer than the attention window are rings themselves. */
 #ifndef KR_GENERATE_H
 #define KR_GENERATE_H
 
@@ -13,8 +14,9 @@
 /* What a generator's memory is planned for. */
 struct kr_generator_size {
     size_t max_paths, max_horizon, max_context;
-    size_t min_window, max_window; /* rows of the windows to be forecast behind, each <= max_context */
-    size_t suffix_rows;            /* rows a path may append; 0: as many as the above need */
+    size_t min_window,
+        max_window;     /* rows of the windows to be forecast behind, each <= max_context */
+    size_t suffix_rows; /* rows a path may append; 0: as many as the above need */
 };
 
 /* Suffix caches of all paths and the sliding window's scratch; one a worker. */
@@ -24,13 +26,13 @@ struct kr_generator {
     struct kr_cache *trunk, *dependency; /* [max_paths] forks, size.suffix_rows each */
     struct kr_cache decoder;             /* one path's generated rows at a time */
     bool may_slide;                      /* the three below exist */
-    struct kr_cache shared[3];           /* a sliding window's rows of the lookback: trunk, dependency
+    struct kr_cache shared[3];       /* a sliding window's rows of the lookback: trunk, dependency
                                             layer, decoder; [max_context] */
-    struct kr_cache own[2];              /* and one path's generated rows: trunk, dependency layer */
-    uint16_t *distinct;                  /* [max_paths] first drawn s1, each once */
-    uint32_t *which;                     /* [max_paths] index into it */
-    uint16_t *window_s1, *window_s2;     /* [max_context] */
-    struct kr_stamp *window_stamps;      /* [max_context] */
+    struct kr_cache own[2];          /* and one path's generated rows: trunk, dependency layer */
+    uint16_t *distinct;              /* [max_paths] first drawn s1, each once */
+    uint32_t *which;                 /* [max_paths] index into it */
+    uint16_t *window_s1, *window_s2; /* [max_context] */
+    struct kr_stamp *window_stamps;  /* [window_rows] */
 };
 
 struct kr_request {
@@ -70,9 +72,10 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
 void kr_generator_free(struct kr_generator *generator);
 
 /* Sample request->paths paths behind the state's last row. The state's rows are not changed.
- * Return: 0; -EINVAL (larger than planned, or no row), -ECANCELED. */
-int kr_generate(struct kr_generator *generator, struct kr_engine *engine, const struct kr_state *state,
-                const struct kr_request *request, struct kr_paths *ret,
-                struct kr_error *error) kr_must_check;
+ * Return: 0; -EINVAL (larger than planned, or no row), -ECANCELED, -EDOM (the model's output is not
+ * finite). */
+int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
+                const struct kr_state *state, const struct kr_request *request,
+                struct kr_paths *ret, struct kr_error *error) kr_must_check;
 
 #endif
