@@ -174,7 +174,8 @@ struct kronosd_symbol {
     uint64_t epoch;
 };
 
-/* `symbols`: an array for free(); 0 streams give NULL. Errors as kronosd_request(). */
+/* `symbols`, page after page: an array for free(); 0 streams give NULL. Errors as
+ * kronosd_request(). */
 int kronosd_symbols(struct kronosd_control *control, int timeout_ms, struct kronosd_symbol **ret,
                     size_t *ret_n, struct kr_error *error) KRONOSD_MUST_CHECK;
 

@@ -699,10 +699,27 @@ static void symbols(void)
     CU_ASSERT_EQUAL(kronosd_symbols(control, PATIENCE_MS, &list, &n, NULL), 0);
     CU_ASSERT_EQUAL(n, 0);
     CU_ASSERT_PTR_NULL(list);
-    ANSWER(&daemon, "\x83" ID "\x03" OK "\xa7symbols\x91\x01");
+    EXPECT_REQUEST(&daemon, "\x82\xa2op\xa7symbols" ID "\x02");
+    /* two pages */
+    ANSWER(&daemon, "\x84" ID "\x03" OK "\xa7symbols\x92\x81\xa3sym\xa1"
+                    "A\x81\xa3sym\xa1"
+                    "B\xa4more\xc3");
+    ANSWER(&daemon, "\x84" ID "\x04" OK "\xa7symbols\x91\x81\xa3sym\xa1"
+                    "C\xa4more\xc2");
+    CU_ASSERT_EQUAL_FATAL(kronosd_symbols(control, PATIENCE_MS, &list, &n, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(n, 3);
+    CU_ASSERT_STRING_EQUAL(list[0].symbol, "A");
+    CU_ASSERT_STRING_EQUAL(list[1].symbol, "B");
+    CU_ASSERT_STRING_EQUAL(list[2].symbol, "C");
+    free(list);
+    EXPECT_REQUEST(&daemon, "\x82\xa2op\xa7symbols" ID "\x03");
+    EXPECT_REQUEST(&daemon, "\x83\xa2op\xa7symbols" ID "\x04\xa4"
+                            "from\x02");
+    ANSWER(&daemon, "\x83" ID "\x05" OK "\xa7symbols\x91\x01");
     CU_ASSERT_EQUAL(kronosd_symbols(control, PATIENCE_MS, &list, &n, NULL), -EBADMSG);
-    ANSWER(&daemon, "\x82" ID "\x04" OK);
+    ANSWER(&daemon, "\x82" ID "\x06" OK);
     CU_ASSERT_EQUAL(kronosd_symbols(control, PATIENCE_MS, &list, &n, NULL), -EBADMSG);
+    CU_ASSERT_EQUAL(n, 3);
     finish(&daemon, &control);
 }
 
@@ -766,18 +783,24 @@ static void history(void)
                             "A\xa2iv\xa2"
                             "5m\xa4"
                             "from\x32\xa1n\x02");
-    /* the last ones come in one page, without `from` */
+    /* the last ones: the first page without `from`, those behind it with */
     answer_page(&daemon, 4, 50, 2, true);
+    answer_page(&daemon, 5, 70, 1, false);
     CU_ASSERT_EQUAL(kronosd_history(control, "A", "5m", KRONOSD_LAST, 9, PATIENCE_MS, &bars, NULL),
                     0);
-    CU_ASSERT_EQUAL(bars.n, 2);
+    CU_ASSERT_EQUAL_FATAL(bars.n, 3);
+    CU_ASSERT_EQUAL(bars.t_ns[2], 70);
     kronosd_bars_free(&bars);
     EXPECT_REQUEST(&daemon, "\x85\xa2op\xa7history" ID "\x04\xa3sym\xa1"
                             "A\xa2iv\xa2"
                             "5m\xa1n"
                             "\x09");
+    EXPECT_REQUEST(&daemon, "\x86\xa2op\xa7history" ID "\x05\xa3sym\xa1"
+                            "A\xa2iv\xa2"
+                            "5m\xa4"
+                            "from\x3d\xa1n\x07");
     /* none, although more are promised: no endless asking */
-    answer_page(&daemon, 5, 50, 0, true);
+    answer_page(&daemon, 6, 50, 0, true);
     CU_ASSERT_EQUAL(kronosd_history(control, "A", "5m", 50, 2, PATIENCE_MS, &bars, NULL), 0);
     CU_ASSERT_EQUAL(bars.n, 0);
     CU_ASSERT_PTR_NULL(bars.t_ns);
