@@ -15,6 +15,10 @@ int kr_error_set(struct kr_error *error, int code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(error->text, sizeof(error->text), format, arguments);
     va_end(arguments);
+    /* Names and paths from hostile files must not break the promise of one line. */
+    for (char *c = error->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
     return code;
 }
 

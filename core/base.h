@@ -22,7 +22,8 @@
 /* Bytes of the line that the vector kernels and OpenBLAS like their buffers aligned to. */
 #define KR_ALIGNMENT 64
 
-/* One line of text: "file: tensor or line: expected ..., found ...". No trailing newline. */
+/* One line of text: "file: tensor or line: expected ..., found ...". No newline, nor any other control
+ * character: kr_error_set() replaces them. */
 struct kr_error {
     char text[512];
 };

@@ -11,6 +11,9 @@
 /* Seed of one stream: seed XOR fnv1a64("<interval>|<symbol>"). */
 uint64_t kr_draw_key(uint64_t seed, const char *interval, const char *symbol);
 
+/* Philox4x32-10 itself: the four words of a counter under a key. */
+void kr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]);
+
 /* Uniform in [0, 1): (((u64)w1 << 32 | w0) >> 11) * 2^-53. head 0 draws s1, 1 draws s2. */
 double kr_draw(uint64_t key, int64_t as_of_ns, uint32_t path, uint32_t step, uint32_t head);
 

@@ -23,8 +23,8 @@ struct kr_tensor {
 
 struct kr_safetensors;
 
-/* Return: 0, -ENOENT and other negative errnos of open(), -EBADMSG for a file that is not what it
- * claims, -ENOMEM. The error line starts with `path`. */
+/* Return: 0, -ENOENT and other negative errnos of open() and mmap(), -EBADMSG for a file that is not what
+ * it claims (a folder among them), -ENOMEM. The error line starts with `path`. */
 int kr_safetensors_open(const char *path, struct kr_safetensors **ret,
                         struct kr_error *error) kr_must_check;
 void kr_safetensors_close(struct kr_safetensors **file);
@@ -36,6 +36,7 @@ const void *kr_safetensors_bytes(const struct kr_safetensors *file, size_t *ret_
 const char *kr_safetensors_metadata(const struct kr_safetensors *file, const char *key);
 /* NULL if absent. Borrowed. */
 const struct kr_tensor *kr_safetensors_find(const struct kr_safetensors *file, const char *name);
+/* In the order of their data. */
 size_t kr_safetensors_count(const struct kr_safetensors *file);
 const struct kr_tensor *kr_safetensors_at(const struct kr_safetensors *file, size_t index);
 
@@ -48,8 +49,11 @@ int kr_tensor_to_i64(const struct kr_tensor *tensor, int64_t *ret) kr_must_check
 const char *kr_dtype_name(enum kr_dtype dtype);
 size_t kr_dtype_bytes(enum kr_dtype dtype); /* 0 for KR_OTHER */
 
-/* Write `n` tensors (name, dtype, rank, shape, data) in the order given, data aligned to 8 bytes, to
- * `stream`. Return: 0 or a negative errno of the stream. */
+/* Write `n` tensors (name, dtype, rank, shape, data; sizes follow from the shape) in the order given to
+ * `stdio_stream` and flush it. The header is padded with spaces so that the data start at a multiple of
+ * 8 bytes; tensors follow each other without holes, as the format demands. Return: 0, -EINVAL (KR_OTHER,
+ * a name that is not UTF-8, occurs twice or is `__metadata__`), -ENOMEM, a negative errno of the stream
+ * (some of it may be written). */
 int kr_safetensors_write(void *stdio_stream, const struct kr_tensor *tensors, size_t n) kr_must_check;
 
 #endif
