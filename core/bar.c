@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const kr_column_names[KR_COLUMNS] = {"open", "high", "low", "close", "volume", "amount"};
+const char *const kr_column_names[KR_COLUMNS] = {"open",  "high",   "low",
+                                                 "close", "volume", "amount"};
 
 void kr_bar_fill(double v[KR_COLUMNS])
 {

@@ -47,6 +47,9 @@ int kr_cache_append(struct kr_cache *cache, size_t n) kr_must_check;
  * Return: 0, or -ERANGE if len exceeds the cursor (the cache is unchanged). */
 int kr_cache_truncate(struct kr_cache *cache, size_t len) kr_must_check;
 
+/* Make `to` hold the rows of `from`; the shapes are equal. Return: 0, -ENOSPC (unchanged). */
+int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from) kr_must_check;
+
 /* Keys and values of one head as the kernels read them. */
 static inline const float *kr_cache_keys(const struct kr_cache *cache, size_t layer, size_t head)
 {

@@ -13,20 +13,24 @@
 /* What a generator's memory is planned for. */
 struct kr_generator_size {
     size_t max_paths, max_horizon, max_context;
-    size_t max_lookback; /* bars of the longest window */
+    size_t min_window, max_window; /* rows of the windows to be forecast behind, each <= max_context */
+    size_t suffix_rows;            /* rows a path may append; 0: as many as the above need */
 };
 
 /* Suffix caches of all paths and the sliding window's scratch; one a worker. */
 struct kr_generator {
     const struct kr_model *model;
     struct kr_generator_size size;
-    size_t suffix_rows;                  /* capacity of one path's suffix: min(horizon, context) */
-    struct kr_cache *trunk, *dep, *decoder; /* [max_paths] */
-    struct kr_state slide;               /* scratch window for sliding steps, if any may come */
-    struct kr_cache slide_suffix[3];
-    float *h;                            /* [rows rounded up][d_model] */
-    float *y;                            /* [rows][6] */
-    bool may_slide;
+    struct kr_cache *trunk, *dependency; /* [max_paths] forks, size.suffix_rows each */
+    struct kr_cache decoder;             /* one path's generated rows at a time */
+    bool may_slide;                      /* the three below exist */
+    struct kr_cache shared[3];           /* a sliding window's rows of the lookback: trunk, dependency
+                                            layer, decoder; [max_context] */
+    struct kr_cache own[2];              /* and one path's generated rows: trunk, dependency layer */
+    uint16_t *distinct;                  /* [max_paths] first drawn s1, each once */
+    uint32_t *which;                     /* [max_paths] index into it */
+    uint16_t *window_s1, *window_s2;     /* [max_context] */
+    struct kr_stamp *window_stamps;      /* [max_context] */
 };
 
 struct kr_request {
@@ -38,7 +42,7 @@ struct kr_request {
     const double *uniforms;        /* [paths][2 horizon], s1 at 2h, s2 at 2h + 1; NULL: Philox */
     const struct kr_stamp *future; /* [horizon] */
     bool join;                     /* shift so that paths start from the last close */
-    double last_close;             /* for join; unscaled */
+    float last_close;              /* for join: the last bar's, normalised */
     /* Called after every step if not NULL; false stops with -ECANCELED. */
     bool (*keep_going)(void *context, size_t step);
     void *context;
@@ -50,7 +54,6 @@ struct kr_paths {
     size_t max_paths, max_horizon;
     size_t n_paths, n_steps;
     uint16_t *s1, *s2; /* [n_paths][n_steps] */
-    float *normalised_last; /* unused rows are not kept; NULL */
     float *bars;       /* [n_paths][n_steps][KR_COLUMNS], prices and volumes */
     bool window_slid;  /* the horizon crossed max_context */
 };
@@ -60,7 +63,8 @@ int kr_paths_init(struct kr_paths *paths, size_t max_paths, size_t max_horizon) 
 void kr_paths_free(struct kr_paths *paths);
 
 size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_generator_size *size);
-/* Return: 0, -EINVAL (sizes that cannot hold min(lookback + horizon, max_context)), -ENOMEM. */
+/* Return: 0, -EINVAL (a suffix too short for min(window + horizon, max_context) rows, a zero size) with a
+ * line, -ENOMEM. */
 int kr_generator_init(struct kr_generator *generator, const struct kr_model *model,
                       const struct kr_generator_size *size, struct kr_error *error) kr_must_check;
 void kr_generator_free(struct kr_generator *generator);

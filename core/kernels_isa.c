@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
+#define JOIN(a, b)  JOIN_(a, b)
+#define TEXT_(a)    #a
+#define TEXT(a)     TEXT_(a)
 
-#define LANES KR_LANES
+#define LANES            KR_LANES
 #define fma_f32(a, b, c) __builtin_fmaf(a, b, c)
 
 /* Lane l takes part of lanes l, l + 8, then l + 4, ...: a fixed tree, one result. */
@@ -98,8 +98,8 @@ static void rotate(float *x, const float *cosine, const float *sine, size_t dim)
     }
 }
 
-static void scores(float *restrict s, const float *restrict q, const float *restrict k, size_t n_rows,
-                   size_t dim, float scale)
+static void scores(float *restrict s, const float *restrict q, const float *restrict k,
+                   size_t n_rows, size_t dim, float scale)
 {
     for (size_t row = 0; row < n_rows; row += LANES, k += LANES * dim) {
         float lanes[LANES] = {0};
@@ -113,17 +113,17 @@ static void scores(float *restrict s, const float *restrict q, const float *rest
 }
 
 /* One panel of columns kept in registers over all rows. */
-#define ACCUMULATE_PANEL(width)                                                                         \
-    do {                                                                                                \
-        float lanes_[width];                                                                            \
-        for (size_t l = 0; l < (width); l++)                                                            \
-            lanes_[l] = out[d + l];                                                                     \
-        for (size_t row = 0; row < n_rows; row++)                                                       \
-            for (size_t l = 0; l < (width); l++)                                                        \
-                lanes_[l] = fma_f32(p[row], v[row * dim + d + l], lanes_[l]);                           \
-        for (size_t l = 0; l < (width); l++)                                                            \
-            out[d + l] = lanes_[l];                                                                     \
-        d += (width);                                                                                   \
+#define ACCUMULATE_PANEL(width)                                                                    \
+    do {                                                                                           \
+        float lanes_[width];                                                                       \
+        for (size_t l = 0; l < (width); l++)                                                       \
+            lanes_[l] = out[d + l];                                                                \
+        for (size_t row = 0; row < n_rows; row++)                                                  \
+            for (size_t l = 0; l < (width); l++)                                                   \
+                lanes_[l] = fma_f32(p[row], v[row * dim + d + l], lanes_[l]);                      \
+        for (size_t l = 0; l < (width); l++)                                                       \
+            out[d + l] = lanes_[l];                                                                \
+        d += (width);                                                                              \
     } while (0)
 
 static void accumulate(float *restrict out, float *restrict sum, const float *restrict p,

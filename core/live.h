@@ -11,6 +11,7 @@
 #define KR_LIVE_H
 
 #include "core/generate.h"
+#include "core/pool.h"
 #include "core/series.h"
 
 enum kr_mode { KR_MODE_AUTO, KR_MODE_EXACT, KR_MODE_ANCHORED, KR_MODE_ROLLING };
@@ -19,8 +20,9 @@ extern const char *const kr_mode_names[]; /* "auto", "exact", "anchored", "rolli
 struct kr_live_config {
     enum kr_mode mode;       /* EXACT or ANCHORED: see kr_live_resolve() */
     size_t lookback, min_bars, horizon, max_context;
-    size_t growth;           /* of this stream, shortened already */
-    bool honest;             /* scale, join, repair, flat answers; false under --raw */
+    size_t growth;           /* rows an anchored window grows by; of this stream, shortened already */
+    bool scale, join, repair; /* honest paths, and flat answers to flat windows; all off under --raw */
+    struct kr_pool *pool;    /* spare cache sets for epoch changes; NULL: none. Borrowed */
 };
 
 /* Bars from a freeze to its swap. */
@@ -48,18 +50,23 @@ struct kr_live {
     struct kr_live_config config;
     const struct kr_model *model;
     struct kr_series series;
-    struct kr_state state, spare;
-    bool has_epoch;          /* anchored: state holds an epoch that ends with the last bar */
+    struct kr_state state;   /* anchored: the epoch's; exact: the last forecast's */
+    bool has_epoch;          /* anchored: state holds an epoch whose last row is the last bar */
+    bool clipped;            /* a value of that epoch was clipped */
     uint64_t epoch;          /* number of the current epoch, 1 for the first; 0: none yet */
-    int64_t window_t0_ns;    /* open time of the window's first bar */
-    int64_t encoded_t_ns;    /* open time of the last bar that the state holds */
-    bool pending;            /* the next epoch's statistics are frozen */
-    size_t pending_left;     /* bars until it is swapped in */
-    int64_t pending_t0_ns;   /* its first bar */
-    struct kr_normaliser pending_normaliser;
-    size_t spare_len;        /* rows of it encoded in `spare` so far */
-    uint64_t n_epochs_by_drift, n_reanchored, n_clipped;
+    int64_t window_t0_ns;    /* open time of its first bar */
+    unsigned pending_left;   /* bars until the frozen next epoch is swapped in; 0: none pending */
+    struct kr_normaliser pending; /* its statistics */
+    struct kr_state *spare;  /* borrowed from the pool while pending; NULL if none was free */
+    bool spare_clipped;
+    uint64_t n_drifted;      /* epochs begun early by drift */
+    uint64_t n_reanchored;   /* epochs begun at once: deep revisions, gaps */
+    uint64_t n_waited;       /* swaps that had to encode the window because no spare was free */
 };
+
+/* Rows of the longest window of one stream, and the generator that serves it. */
+size_t kr_live_max_window(const struct kr_live_config *config);
+struct kr_generator_size kr_live_generator_size(const struct kr_live_config *config, size_t paths);
 
 size_t kr_live_size_bytes(const struct kr_model *model, const struct kr_live_config *config);
 int kr_live_init(struct kr_live *live, const struct kr_model *model, const struct kr_live_config *config,

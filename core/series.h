@@ -24,6 +24,8 @@ ptrdiff_t kr_series_find(const struct kr_series *series, int64_t t_ns);
 
 /* Behind the last bar (later than it: asserted); the oldest leaves when full. */
 void kr_series_push(struct kr_series *series, const struct kr_bar *bar);
+/* Take the last bar away again. */
+void kr_series_pop(struct kr_series *series);
 /* Overwrite the bar with the same t_ns. Return: 0, -ENOENT. */
 int kr_series_replace(struct kr_series *series, const struct kr_bar *bar) kr_must_check;
 /* Between older bars, keeping order; the oldest leaves when full.

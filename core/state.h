@@ -28,6 +28,9 @@ struct kr_state {
     bool last_valid;         /* h and decoded are of the last row (not after a truncation) */
 };
 
+/* Shape of one of the four caches. */
+struct kr_cache_shape kr_cache_shape_of(const struct kr_model *model, int cache);
+
 /* `capacity`: rows of the window; `encoder_capacity` >= capacity: bars of the lookback. */
 size_t kr_state_size_bytes(const struct kr_model *model, size_t capacity, size_t encoder_capacity);
 /* Return: 0, -EINVAL, -EOVERFLOW, -ENOMEM. */
@@ -46,8 +49,17 @@ int kr_state_append(struct kr_state *state, struct kr_engine *engine, const stru
 int kr_state_append_normalised(struct kr_state *state, struct kr_engine *engine, const float *x,
                                const struct kr_stamp *stamps, size_t n) kr_must_check;
 
+/* Rows whose tokens are known already, for a window that slides over generated ones. The encoder's cache
+ * stays empty: kr_state_check() does not apply. Return: 0, -ENOSPC (unchanged). */
+int kr_state_append_tokens(struct kr_state *state, struct kr_engine *engine, const uint16_t *s1,
+                           const uint16_t *s2, const struct kr_stamp *stamps,
+                           size_t n) kr_must_check;
+
 /* Drop rows of the window from `len` on, in all four caches. Return: 0, -ERANGE (unchanged). */
 int kr_state_truncate(struct kr_state *state, size_t len) kr_must_check;
+
+/* Make `to` hold the window of `from`, same model. Return: 0, -ENOSPC (contents undefined: reset it). */
+int kr_state_copy(struct kr_state *to, const struct kr_state *from) kr_must_check;
 
 /* Cheap, always on: shapes, capacities, one cursor. Return: 0, or -EUCLEAN with a line. */
 int kr_state_check(const struct kr_state *state, struct kr_error *error) kr_must_check;

@@ -42,7 +42,8 @@ static void check(void)
 
 static void interval(void)
 {
-    static const char *const bad[] = {"", "m", "0m", "05m", "5", "5M", "5mm", "-5m", "1234567m", "99999w"};
+    static const char *const bad[] = {"",   "m",   "0m",  "05m",      "5",
+                                      "5M", "5mm", "-5m", "1234567m", "99999w"};
     struct kr_interval parsed = {{0}, 0};
 
     CU_ASSERT_EQUAL(kr_interval_parse("5m", &parsed), 0);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+#include "core/cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Floats of K and of V, or false on overflow. */
+static bool cache_floats(const struct kr_cache_shape *shape, size_t capacity, size_t *ret_k,
+                         size_t *ret_v)
+{
+    size_t row, padded = kr_round_up(capacity, KR_LANES);
+
+    return padded >= capacity && kr_multiply(shape->n_layers, shape->n_heads, &row) &&
+           kr_multiply(row, shape->head_dim, &row) && kr_multiply(row, padded, ret_k) &&
+           kr_multiply(row, capacity, ret_v);
+}
+
+size_t kr_cache_size_bytes(const struct kr_cache_shape *shape, size_t capacity)
+{
+    size_t k, v, total;
+
+    if (!cache_floats(shape, capacity, &k, &v) || !kr_add(k, v, &total) ||
+        !kr_multiply(total, sizeof(float), &total))
+        return 0;
+    return total;
+}
+
+/* Rows that nothing may read hold nan in a debug build: one that slips into a sum shows at once. */
+static void poison(struct kr_cache *cache, size_t first, size_t end)
+{
+#ifdef KR_DEBUG_CHECKS
+    size_t dim = cache->shape.head_dim, n = cache->shape.n_heads * dim;
+    float *row = malloc(n * sizeof(float));
+
+    if (!row)
+        return;
+    for (size_t i = 0; i < n; i++)
+        row[i] = NAN;
+    for (size_t r = first; r < end; r++)
+        for (size_t layer = 0; layer < cache->shape.n_layers; layer++)
+            kr_cache_write(cache, layer, r, row, row);
+    free(row);
+#else
+    (void)cache, (void)first, (void)end;
+#endif
+}
+
+int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape, size_t capacity)
+{
+    size_t k, v;
+
+    memset(cache, 0, sizeof(*cache));
+    if (!shape->n_layers || !shape->n_heads || !shape->head_dim || !capacity)
+        return -EINVAL;
+    if (!cache_floats(shape, capacity, &k, &v))
+        return -EOVERFLOW;
+    cache->shape = *shape;
+    cache->capacity = capacity;
+    cache->k = kr_alloc(k, sizeof(float));
+    cache->v = kr_alloc(v, sizeof(float));
+    if (!cache->k || !cache->v) {
+        kr_cache_free(cache);
+        return -ENOMEM;
+    }
+    poison(cache, 0, capacity);
+    return 0;
+}
+
+void kr_cache_free(struct kr_cache *cache)
+{
+    free(cache->k);
+    free(cache->v);
+    memset(cache, 0, sizeof(*cache));
+}
+
+void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
+                    const float *v)
+{
+    size_t dim = cache->shape.head_dim;
+
+    assert(layer < cache->shape.n_layers && row >= cache->len && row < cache->capacity);
+    for (size_t head = 0; head < cache->shape.n_heads; head++) {
+        float *keys = (float *)kr_cache_keys(cache, layer, head) + row / KR_LANES * KR_LANES * dim;
+        float *values = (float *)kr_cache_values(cache, layer, head) + row * dim;
+
+        for (size_t d = 0; d < dim; d++)
+            keys[d * KR_LANES + row % KR_LANES] = k[head * dim + d];
+        memcpy(values, v + head * dim, dim * sizeof(float));
+    }
+}
+
+void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
+                   float *ret_v)
+{
+    size_t dim = cache->shape.head_dim;
+
+    assert(layer < cache->shape.n_layers && row < cache->capacity);
+    for (size_t head = 0; head < cache->shape.n_heads; head++) {
+        const float *keys = kr_cache_keys(cache, layer, head) + row / KR_LANES * KR_LANES * dim;
+
+        for (size_t d = 0; d < dim; d++)
+            ret_k[head * dim + d] = keys[d * KR_LANES + row % KR_LANES];
+        memcpy(ret_v + head * dim, kr_cache_values(cache, layer, head) + row * dim,
+               dim * sizeof(float));
+    }
+}
+
+int kr_cache_append(struct kr_cache *cache, size_t n)
+{
+    if (n > cache->capacity - cache->len)
+        return -ENOSPC;
+    cache->len += n;
+    return 0;
+}
+
+int kr_cache_truncate(struct kr_cache *cache, size_t len)
+{
+    size_t end = cache->len;
+
+    if (len > cache->len)
+        return -ERANGE;
+    cache->len = len;
+    poison(cache, len, end);
+    return 0;
+}
+
+int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from)
+{
+    size_t dim = from->shape.head_dim, end = to->len;
+
+    assert(memcmp(&to->shape, &from->shape, sizeof(to->shape)) == 0);
+    if (from->len > to->capacity)
+        return -ENOSPC;
+    for (size_t layer = 0; layer < from->shape.n_layers; layer++)
+        for (size_t head = 0; head < from->shape.n_heads; head++) {
+            memcpy((float *)kr_cache_keys(to, layer, head), kr_cache_keys(from, layer, head),
+                   kr_round_up(from->len, KR_LANES) * dim * sizeof(float));
+            memcpy((float *)kr_cache_values(to, layer, head), kr_cache_values(from, layer, head),
+                   from->len * dim * sizeof(float));
+        }
+    to->len = from->len;
+    if (end > to->len)
+        poison(to, to->len, end);
+    return 0;
+}
+
+void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
+               size_t head, const float *q, float scale, float *out, float *scores)
+{
+    const struct kr_cache *own = view->own, *prefix = view->prefix;
+    size_t dim = own->shape.head_dim;
+    size_t n_prefix = prefix ? view->n_prefix : 0, n_own = view->index + 1, n = n_prefix + n_own;
+    float maximum, sum = 0;
+
+    if (n_prefix)
+        kernels->scores(scores, q, kr_cache_keys(prefix, layer, head), n_prefix, dim, scale);
+    kernels->scores(scores + n_prefix, q, kr_cache_keys(own, layer, head), n_own, dim, scale);
+    maximum = scores[0];
+    for (size_t i = 1; i < n; i++)
+        maximum = scores[i] > maximum ? scores[i] : maximum;
+    kernels->exp_shifted(scores, maximum, n);
+    memset(out, 0, dim * sizeof(float));
+    if (n_prefix)
+        kernels->accumulate(out, &sum, scores, kr_cache_values(prefix, layer, head), n_prefix, dim);
+    kernels->accumulate(out, &sum, scores + n_prefix, kr_cache_values(own, layer, head), n_own,
+                        dim);
+    for (size_t d = 0; d < dim; d++)
+        out[d] /= sum;
+}

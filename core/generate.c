@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+#include "core/generate.h"
+
+#include "core/draw.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory */
+
+size_t kr_paths_size_bytes(size_t max_paths, size_t max_horizon)
+{
+    return max_paths * max_horizon * (2 * sizeof(uint16_t) + KR_COLUMNS * sizeof(float));
+}
+
+int kr_paths_init(struct kr_paths *paths, size_t max_paths, size_t max_horizon)
+{
+    size_t n;
+
+    memset(paths, 0, sizeof(*paths));
+    if (!max_paths || !max_horizon || !kr_multiply(max_paths, max_horizon, &n) ||
+        n > SIZE_MAX / KR_COLUMNS)
+        return -EINVAL;
+    paths->max_paths = max_paths;
+    paths->max_horizon = max_horizon;
+    paths->s1 = kr_alloc(n, sizeof(*paths->s1));
+    paths->s2 = kr_alloc(n, sizeof(*paths->s2));
+    paths->bars = kr_alloc(n * KR_COLUMNS, sizeof(*paths->bars));
+    if (!paths->s1 || !paths->s2 || !paths->bars) {
+        kr_paths_free(paths);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void kr_paths_free(struct kr_paths *paths)
+{
+    free(paths->s1);
+    free(paths->s2);
+    free(paths->bars);
+    memset(paths, 0, sizeof(*paths));
+}
+
+/* Rows that a path appends before the window slides, if it does. */
+static size_t needed_suffix(const struct kr_generator_size *size)
+{
+    size_t room = size->max_context - size->min_window;
+
+    return KR_MAX(KR_MIN(size->max_horizon, room), (size_t)1);
+}
+
+static bool may_slide(const struct kr_generator_size *size)
+{
+    return size->max_window + size->max_horizon > size->max_context;
+}
+
+/* Which of a state's caches stands where in generator->shared. */
+static const int shared_caches[3] = {KR_CACHE_TRUNK, KR_CACHE_DEPENDENCY, KR_CACHE_DECODER};
+
+size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_generator_size *size)
+{
+    struct kr_cache_shape trunk = kr_cache_shape_of(model, KR_CACHE_TRUNK);
+    struct kr_cache_shape dependency = kr_cache_shape_of(model, KR_CACHE_DEPENDENCY);
+    struct kr_cache_shape decoder = kr_cache_shape_of(model, KR_CACHE_DECODER);
+    size_t suffix = size->suffix_rows ? size->suffix_rows : needed_suffix(size);
+    size_t context = size->max_context;
+    size_t bytes =
+        size->max_paths *
+            (kr_cache_size_bytes(&trunk, suffix) + kr_cache_size_bytes(&dependency, suffix) +
+             2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t)) +
+        kr_cache_size_bytes(&decoder, KR_MIN(size->max_horizon, context)) +
+        context * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
+
+    if (may_slide(size))
+        bytes += 2 * kr_cache_size_bytes(&trunk, context) +
+                 2 * kr_cache_size_bytes(&dependency, context) +
+                 kr_cache_size_bytes(&decoder, context);
+    return bytes;
+}
+
+static int init_forks(struct kr_cache **forks, const struct kr_model *model, int cache, size_t n,
+                      size_t rows)
+{
+    struct kr_cache_shape shape = kr_cache_shape_of(model, cache);
+    int r = 0;
+
+    *forks = kr_alloc(n, sizeof(**forks));
+    if (!*forks)
+        return -ENOMEM;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = kr_cache_init(&(*forks)[i], &shape, rows);
+    return r;
+}
+
+static int init_sliding(struct kr_generator *generator)
+{
+    size_t context = generator->size.max_context;
+    int r = 0;
+
+    for (int i = 0; i < 3 && r == 0; i++) {
+        struct kr_cache_shape shape = kr_cache_shape_of(generator->model, shared_caches[i]);
+
+        r = kr_cache_init(&generator->shared[i], &shape, context);
+        if (r == 0 && i < 2)
+            r = kr_cache_init(&generator->own[i], &shape, context);
+    }
+    return r;
+}
+
+int kr_generator_init(struct kr_generator *generator, const struct kr_model *model,
+                      const struct kr_generator_size *size, struct kr_error *error)
+{
+    struct kr_cache_shape decoder = kr_cache_shape_of(model, KR_CACHE_DECODER);
+    int r;
+
+    memset(generator, 0, sizeof(*generator));
+    if (!size->max_paths || !size->max_horizon || !size->min_window ||
+        size->min_window > size->max_window || size->max_window > size->max_context)
+        return kr_error_set(
+            error, -EINVAL,
+            "generator: expected paths, horizon and 1 <= window <= max_context, found "
+            "%zu, %zu, %zu..%zu and %zu",
+            size->max_paths, size->max_horizon, size->min_window, size->max_window,
+            size->max_context);
+    generator->model = model;
+    generator->size = *size;
+    if (!size->suffix_rows)
+        generator->size.suffix_rows = needed_suffix(size);
+    if (generator->size.suffix_rows < needed_suffix(size))
+        return kr_error_set(error, -EINVAL,
+                            "cache of a path: expected %zu rows for min(window %zu + horizon %zu, "
+                            "max_context %zu), found %zu",
+                            needed_suffix(size), size->min_window, size->max_horizon,
+                            size->max_context, size->suffix_rows);
+    generator->may_slide = may_slide(size);
+    generator->distinct = kr_alloc(size->max_paths, sizeof(*generator->distinct));
+    generator->which = kr_alloc(size->max_paths, sizeof(*generator->which));
+    generator->window_s1 = kr_alloc(size->max_context, sizeof(*generator->window_s1));
+    generator->window_s2 = kr_alloc(size->max_context, sizeof(*generator->window_s2));
+    generator->window_stamps = kr_alloc(size->max_context, sizeof(*generator->window_stamps));
+    r = generator->distinct && generator->which && generator->window_s1 && generator->window_s2 &&
+                generator->window_stamps
+            ? 0
+            : -ENOMEM;
+    if (r == 0)
+        r = init_forks(&generator->trunk, model, KR_CACHE_TRUNK, size->max_paths,
+                       generator->size.suffix_rows);
+    if (r == 0)
+        r = init_forks(&generator->dependency, model, KR_CACHE_DEPENDENCY, size->max_paths,
+                       generator->size.suffix_rows);
+    if (r == 0)
+        r = kr_cache_init(&generator->decoder, &decoder,
+                          KR_MIN(size->max_horizon, size->max_context));
+    if (r == 0 && generator->may_slide)
+        r = init_sliding(generator);
+    if (r < 0) {
+        kr_generator_free(generator);
+        kr_error_set(error, r, "caches of %zu paths: expected memory, found none", size->max_paths);
+    }
+    return r;
+}
+
+static void free_forks(struct kr_cache **forks, size_t n)
+{
+    for (size_t i = 0; *forks && i < n; i++)
+        kr_cache_free(&(*forks)[i]);
+    kr_freep(forks);
+}
+
+void kr_generator_free(struct kr_generator *generator)
+{
+    free_forks(&generator->trunk, generator->size.max_paths);
+    free_forks(&generator->dependency, generator->size.max_paths);
+    kr_cache_free(&generator->decoder);
+    for (int i = 0; i < 3; i++)
+        kr_cache_free(&generator->shared[i]);
+    for (int i = 0; i < 2; i++)
+        kr_cache_free(&generator->own[i]);
+    free(generator->distinct);
+    free(generator->which);
+    free(generator->window_s1);
+    free(generator->window_s2);
+    free(generator->window_stamps);
+    memset(generator, 0, sizeof(*generator));
+}
+
+/* One forecast under way: what every function below needs. */
+struct run {
+    struct kr_generator *generator;
+    struct kr_engine *engine;
+    const struct kr_state *state;
+    const struct kr_request *request;
+    struct kr_paths *paths;
+};
+
+static void advance(struct kr_cache *cache, size_t n)
+{
+    if (kr_cache_append(cache, n) < 0)
+        assert(false); /* sizes were checked before the run */
+}
+
+static void empty(struct kr_cache *cache)
+{
+    if (kr_cache_truncate(cache, 0) < 0)
+        assert(false);
+}
+
+static size_t row_of(const struct run *run, size_t path, size_t step)
+{
+    return path * run->paths->n_steps + step;
+}
+
+/* Draws */
+
+static double uniform(const struct run *run, size_t path, size_t step, unsigned head)
+{
+    const struct kr_request *request = run->request;
+
+    if (request->uniforms)
+        return request->uniforms[(path * request->horizon + step) * 2 + head];
+    return kr_draw(request->key, request->as_of_ns, (uint32_t)path, (uint32_t)step, head);
+}
+
+/* Token of one head of `path` at `step` from row `row` of engine->logits. */
+static uint16_t draw(const struct run *run, size_t path, size_t step, unsigned head, size_t row)
+{
+    struct kr_engine *engine = run->engine;
+    size_t n = engine->model->predictor.vocabulary;
+    const float *logits = engine->logits + row * n;
+    float *kept = head == 0 ? run->request->ret_s1_logits : run->request->ret_s2_logits;
+
+    if (kept && path == 0)
+        memcpy(kept + step * n, logits, n * sizeof(float));
+    return (uint16_t)kr_sample(&run->request->sampling, logits, n, uniform(run, path, step, head),
+                               engine->p, engine->order);
+}
+
+/* s1, then s2, of `n` paths from `first` on, whose hidden rows h [n][stride] are the last ones; the views
+ * are of the dependency layer's cache. h may be engine->normed. */
+static void draw_both(const struct run *run, const struct kr_view *views, size_t first, size_t n,
+                      size_t step, const float *h, size_t stride)
+{
+    uint16_t s1[KR_ENGINE_ROWS];
+
+    kr_s1_logits(run->engine, h, stride, n);
+    for (size_t i = 0; i < n; i++)
+        s1[i] = run->paths->s1[row_of(run, first + i, step)] = draw(run, first + i, step, 0, i);
+    kr_s2_logits(run->engine, views, s1, h, stride, n);
+    for (size_t i = 0; i < n; i++)
+        run->paths->s2[row_of(run, first + i, step)] = draw(run, first + i, step, 1, i);
+}
+
+/* Steps */
+
+/* The first step: one hidden row and one row of s1 logits for all paths; s2 logits per distinct s1. */
+static void first_step(const struct run *run)
+{
+    struct kr_generator *generator = run->generator;
+    struct kr_engine *engine = run->engine;
+    const struct kr_state *state = run->state;
+    size_t n_paths = run->paths->n_paths, n_distinct = 0;
+
+    kr_s1_logits(engine, state->h, 0, 1);
+    for (size_t path = 0; path < n_paths; path++) {
+        uint16_t s1 = draw(run, path, 0, 0, 0);
+        size_t i = 0;
+
+        run->paths->s1[row_of(run, path, 0)] = s1;
+        while (i < n_distinct && generator->distinct[i] != s1)
+            i++;
+        if (i == n_distinct)
+            generator->distinct[n_distinct++] = s1;
+        generator->which[path] = (uint32_t)i;
+    }
+    for (size_t first = 0; first < n_distinct; first += KR_ENGINE_ROWS) {
+        size_t n = KR_MIN(n_distinct - first, (size_t)KR_ENGINE_ROWS);
+
+        for (size_t i = 0; i < n; i++)
+            engine->views[i] =
+                (struct kr_view){.own = (struct kr_cache *)&state->caches[KR_CACHE_DEPENDENCY],
+                                 .index = state->len - 1};
+        kr_s2_logits(engine, engine->views, generator->distinct + first, state->h, 0, n);
+        for (size_t path = 0; path < n_paths; path++)
+            if (generator->which[path] >= first && generator->which[path] < first + n)
+                run->paths->s2[row_of(run, path, 0)] =
+                    draw(run, path, 0, 1, generator->which[path] - first);
+    }
+}
+
+static void fork_views(const struct run *run, int cache, struct kr_cache *forks, size_t first,
+                       size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct kr_cache *own = &forks[first + i];
+
+        run->engine->views[i] = (struct kr_view){.prefix = &run->state->caches[cache],
+                                                 .n_prefix = run->state->len,
+                                                 .own = own,
+                                                 .index = own->len,
+                                                 .position = run->state->len + own->len};
+    }
+}
+
+/* Like every later one while the window holds: each path appends the token drawn last. */
+static void cached_step(const struct run *run, size_t step)
+{
+    struct kr_generator *generator = run->generator;
+    struct kr_engine *engine = run->engine;
+
+    for (size_t first = 0; first < run->paths->n_paths; first += KR_ENGINE_ROWS) {
+        size_t n = KR_MIN(run->paths->n_paths - first, (size_t)KR_ENGINE_ROWS);
+        uint16_t s1[KR_ENGINE_ROWS], s2[KR_ENGINE_ROWS];
+        struct kr_stamp stamps[KR_ENGINE_ROWS];
+
+        for (size_t i = 0; i < n; i++) {
+            s1[i] = run->paths->s1[row_of(run, first + i, step - 1)];
+            s2[i] = run->paths->s2[row_of(run, first + i, step - 1)];
+            stamps[i] = run->request->future[step - 1];
+        }
+        fork_views(run, KR_CACHE_TRUNK, generator->trunk, first, n);
+        kr_predict_rows(engine, engine->views, s1, s2, stamps, n);
+        fork_views(run, KR_CACHE_DEPENDENCY, generator->dependency, first, n);
+        kr_dependency_rows(engine, engine->views, n);
+        draw_both(run, engine->views, first, n, step, engine->normed, engine->width);
+        for (size_t i = 0; i < n; i++) {
+            advance(&generator->trunk[first + i], 1);
+            advance(&generator->dependency[first + i], 1);
+        }
+    }
+}
+
+/* Sliding window: the last max_context tokens, positions from 0 */
+
+/* Copy the tokens of window rows [first, first + n) that `path` sees at `step`, counted from the start of
+ * the state's window: below state->len they are the lookback's, behind it the path's own. */
+static void window_tokens(const struct run *run, size_t path, size_t first, size_t n)
+{
+    struct kr_generator *generator = run->generator;
+    size_t len = run->state->len;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t row = first + i, step = row - len;
+        bool real = row < len;
+
+        generator->window_s1[i] =
+            real ? run->state->s1[row] : run->paths->s1[row_of(run, path, step)];
+        generator->window_s2[i] =
+            real ? run->state->s2[row] : run->paths->s2[row_of(run, path, step)];
+        generator->window_stamps[i] = real ? run->state->stamps[row] : run->request->future[step];
+    }
+}
+
+static void window_views(struct kr_engine *engine, const struct kr_cache *prefix, size_t n_prefix,
+                         struct kr_cache *own, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        engine->views[i] = (struct kr_view){.prefix = prefix,
+                                            .n_prefix = n_prefix,
+                                            .own = own,
+                                            .index = own->len + i,
+                                            .position = n_prefix + own->len + i};
+}
+
+/* Predictor over the n rows of generator->window_*, into trunk and dependency layer, behind n_prefix rows
+ * of the shared caches. Leaves the last block's rows in engine->normed; returns the last one's index. */
+static size_t predict_window(const struct run *run, struct kr_cache *caches, size_t n_prefix,
+                             size_t n)
+{
+    struct kr_generator *generator = run->generator;
+    struct kr_engine *engine = run->engine;
+    size_t rows = 0;
+
+    for (size_t done = 0; done < n; done += rows) {
+        rows = KR_MIN(n - done, (size_t)KR_ENGINE_ROWS);
+        window_views(engine, &generator->shared[0], n_prefix, &caches[0], rows);
+        kr_predict_rows(engine, engine->views, generator->window_s1 + done,
+                        generator->window_s2 + done, generator->window_stamps + done, rows);
+        window_views(engine, &generator->shared[1], n_prefix, &caches[1], rows);
+        kr_dependency_rows(engine, engine->views, rows);
+        advance(&caches[0], rows);
+        advance(&caches[1], rows);
+    }
+    return rows - 1;
+}
+
+/* Re-encode the window for each path: the rows of the lookback once for all, then each path's own. */
+static void sliding_step(const struct run *run, size_t step)
+{
+    struct kr_generator *generator = run->generator;
+    struct kr_engine *engine = run->engine;
+    size_t context = run->request->max_context, len = run->state->len;
+    size_t n_own = KR_MIN(step, context), n_shared = context - n_own;
+    struct kr_cache *shared = generator->shared, *own = generator->own;
+
+    empty(&shared[0]);
+    empty(&shared[1]);
+    window_tokens(run, 0, len - n_shared, n_shared);
+    predict_window(run, shared, 0, n_shared);
+    for (size_t path = 0; path < run->paths->n_paths; path++) {
+        size_t last;
+        struct kr_view view = {
+            .prefix = &shared[1], .n_prefix = n_shared, .own = &own[1], .index = n_own - 1};
+
+        empty(&own[0]);
+        empty(&own[1]);
+        window_tokens(run, path, len + step - n_own, n_own);
+        last = predict_window(run, own, n_shared, n_own);
+        draw_both(run, &view, path, 1, step, engine->normed + last * engine->width, engine->width);
+    }
+}
+
+/* Decoding */
+
+/* Decode the n rows of generator->window_*, into `cache`, behind n_prefix rows of `prefix`; y [n][6] or
+ * NULL, or only the last row [6] if `last_only`. */
+static void decode_window(const struct run *run, const struct kr_cache *prefix, size_t n_prefix,
+                          struct kr_cache *cache, size_t n, float *ret_y, bool last_only)
+{
+    struct kr_generator *generator = run->generator;
+    struct kr_engine *engine = run->engine;
+    size_t rows;
+
+    for (size_t done = 0; done < n; done += rows) {
+        float y[KR_ENGINE_ROWS * KR_COLUMNS];
+        bool wanted = ret_y && (!last_only || n - done <= KR_ENGINE_ROWS);
+
+        rows = KR_MIN(n - done, (size_t)KR_ENGINE_ROWS);
+        window_views(engine, prefix, n_prefix, cache, rows);
+        kr_decode_rows(engine, engine->views, generator->window_s1 + done,
+                       generator->window_s2 + done, rows, wanted ? y : NULL);
+        advance(cache, rows);
+        if (wanted && last_only)
+            memcpy(ret_y, y + (rows - 1) * KR_COLUMNS, KR_COLUMNS * sizeof(float));
+        else if (wanted)
+            memcpy(ret_y + done * KR_COLUMNS, y, rows * KR_COLUMNS * sizeof(float));
+    }
+}
+
+static float *bars_of(const struct run *run, size_t path, size_t step)
+{
+    return run->paths->bars + row_of(run, path, step) * KR_COLUMNS;
+}
+
+/* Tokens of steps [first, first + n) of a path into generator->window_*. */
+static void own_tokens(const struct run *run, size_t path, size_t first, size_t n)
+{
+    window_tokens(run, path, run->state->len + first, n);
+}
+
+/* Steps [first, first + n) of every path, in one window that starts with n_prefix rows of `prefix`. */
+static void decode_steps(const struct run *run, const struct kr_cache *prefix, size_t n_prefix,
+                         size_t first, size_t n)
+{
+    struct kr_cache *own = &run->generator->decoder;
+
+    for (size_t path = 0; path < run->paths->n_paths; path++) {
+        empty(own);
+        own_tokens(run, path, first, n);
+        decode_window(run, prefix, n_prefix, own, n, bars_of(run, path, first), false);
+    }
+}
+
+/* The lookback's last n rows at positions from 0, into generator->shared[2]. */
+static void decode_lookback(const struct run *run, size_t n)
+{
+    struct kr_cache *shared = &run->generator->shared[2];
+
+    empty(shared);
+    window_tokens(run, 0, run->state->len - n, n);
+    decode_window(run, NULL, 0, shared, n, NULL, false);
+}
+
+/* A row whose window of max_context tokens ends with itself (horizons beyond max_context). */
+static void decode_sliding(const struct run *run, size_t step)
+{
+    size_t context = run->request->max_context;
+    size_t n_own = KR_MIN(step + 1, context), n_shared = context - n_own;
+    struct kr_cache *own = &run->generator->decoder;
+
+    decode_lookback(run, n_shared);
+    for (size_t path = 0; path < run->paths->n_paths; path++) {
+        empty(own);
+        own_tokens(run, path, step + 1 - n_own, n_own);
+        decode_window(run, &run->generator->shared[2], n_shared, own, n_own,
+                      bars_of(run, path, step), true);
+    }
+}
+
+static bool keep_going(const struct run *run, size_t step)
+{
+    return !run->request->keep_going || run->request->keep_going(run->request->context, step);
+}
+
+/* All steps to normalised bars (rules, "H <= max_context"). */
+static int decode(const struct run *run)
+{
+    size_t context = run->request->max_context, horizon = run->paths->n_steps;
+    size_t len = run->state->len, fitting = context - len;
+    const struct kr_cache *prefix = &run->state->caches[KR_CACHE_DECODER];
+
+    if (len + horizon <= context) {
+        decode_steps(run, prefix, len, 0, horizon);
+        return 0;
+    }
+    if (horizon <= context) {
+        decode_lookback(run, context - horizon);
+        decode_steps(run, &run->generator->shared[2], context - horizon, 0, horizon);
+        return 0;
+    }
+    /* Rows before the last window: while everything fits, one growing window; then one each. */
+    fitting = KR_MIN(fitting, horizon - context);
+    if (fitting)
+        decode_steps(run, prefix, len, 0, fitting);
+    for (size_t step = fitting; step < horizon - context; step++) {
+        decode_sliding(run, step);
+        if (!keep_going(run, step))
+            return -ECANCELED;
+    }
+    decode_steps(run, NULL, 0, horizon - context, context);
+    return 0;
+}
+
+/* Normalised rows to prices, in place; `join` shifts a path to start from the last close. */
+static void denormalise(const struct run *run)
+{
+    float shift = 0;
+
+    if (run->request->join)
+        shift = run->request->last_close - run->state->decoded[KR_CLOSE];
+    for (size_t i = 0; i < run->paths->n_paths * run->paths->n_steps; i++) {
+        float *row = run->paths->bars + i * KR_COLUMNS, y[KR_COLUMNS];
+
+        memcpy(y, row, sizeof(y));
+        for (int c = KR_OPEN; c <= KR_CLOSE; c++)
+            y[c] += shift;
+        kr_normaliser_invert(&run->state->normaliser, y, row);
+    }
+}
+
+static int check_request(const struct kr_generator *generator, const struct kr_state *state,
+                         const struct kr_request *request, const struct kr_paths *paths,
+                         struct kr_error *error)
+{
+    const struct kr_generator_size *size = &generator->size;
+
+    if (!state->len || !state->last_valid)
+        return kr_error_set(error, -EINVAL, "forecast: expected an encoded bar, found none");
+    if (!request->paths || request->paths > KR_MIN(size->max_paths, paths->max_paths) ||
+        !request->horizon || request->horizon > KR_MIN(size->max_horizon, paths->max_horizon) ||
+        request->max_context != size->max_context || state->len < size->min_window ||
+        state->len > size->max_window)
+        return kr_error_set(
+            error, -EINVAL,
+            "forecast: expected at most %zu paths, %zu steps and a window of %zu..%zu in "
+            "%zu, found %zu, %zu, %zu in %zu",
+            size->max_paths, size->max_horizon, size->min_window, size->max_window,
+            size->max_context, request->paths, request->horizon, state->len, request->max_context);
+    return kr_sampling_check(&request->sampling, error);
+}
+
+int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
+                const struct kr_state *state, const struct kr_request *request,
+                struct kr_paths *ret, struct kr_error *error)
+{
+    struct run run = {generator, engine, state, request, ret};
+    int r = check_request(generator, state, request, ret, error);
+
+    if (r < 0)
+        return r;
+    ret->n_paths = request->paths;
+    ret->n_steps = request->horizon;
+    ret->window_slid = state->len + request->horizon > request->max_context;
+    for (size_t path = 0; path < request->paths; path++) {
+        empty(&generator->trunk[path]);
+        empty(&generator->dependency[path]);
+    }
+    for (size_t step = 0; step < request->horizon; step++) {
+        if (step == 0)
+            first_step(&run);
+        else if (state->len + step <= request->max_context)
+            cached_step(&run, step);
+        else
+            sliding_step(&run, step);
+#ifdef KR_DEBUG_CHECKS
+        for (size_t path = 1; path < request->paths; path++)
+            assert(generator->trunk[path].len == generator->trunk[0].len &&
+                   generator->dependency[path].len == generator->trunk[0].len);
+#endif
+        if (!keep_going(&run, step))
+            return kr_error_set(error, -ECANCELED, "forecast: cancelled at step %zu", step);
+    }
+    r = decode(&run);
+    if (r < 0)
+        return kr_error_set(error, r, "forecast: cancelled while decoding");
+    denormalise(&run);
+    return 0;
+}
