@@ -23,10 +23,14 @@
 #define KR_ALIGNMENT 64
 
 /* One line of text: "file: tensor or line: expected ..., found ...". No newline, nor any other control
- * character: kr_error_set() replaces them. */
+ * character: kr_error_set() replaces them. The installed clients/client.h, which stands without
+ * libkronos, declares the same structure. */
+#ifndef KR_ERROR_DEFINED
+#define KR_ERROR_DEFINED
 struct kr_error {
     char text[512];
 };
+#endif
 
 /* Write the line, unless `error` is NULL. Return: `code`, so that one can write
  * `return kr_error_set(error, -EINVAL, ...)`. */
