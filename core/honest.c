@@ -1,33 +1,66 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/honest.h"
 
+#include <assert.h>
+#include <float.h>
 #include <math.h>
 
 int kr_scale_exponent(double spread)
 {
+    int exponent;
+    double mantissa;
+
     if (!(spread > 0) || !isfinite(spread))
         return 0;
-    return (int)-lround(log2(spread));
+    /* spread = mantissa 2^exponent, mantissa in [1/2, 1): compared instead of taking a logarithm, whose
+     * last bit differs between libraries. sqrt(1/2) is irrational, so there are no ties. */
+    mantissa = frexp(spread, &exponent);
+    return mantissa > M_SQRT1_2 ? -exponent : 1 - exponent;
 }
 
-void kr_scale_groups(const double std[KR_COLUMNS], int ret_exponent[KR_COLUMNS])
+void kr_scale_groups(const double std[KR_COLUMNS], int ret_exponents[KR_COLUMNS])
 {
     double variance = 0;
+    int prices;
 
     for (int c = KR_OPEN; c <= KR_CLOSE; c++)
         variance += std[c] * std[c];
+    prices = kr_scale_exponent(sqrt(variance / 4));
     for (int c = KR_OPEN; c <= KR_CLOSE; c++)
-        ret_exponent[c] = kr_scale_exponent(sqrt(variance / 4));
-    ret_exponent[KR_VOLUME] = kr_scale_exponent(std[KR_VOLUME]);
-    ret_exponent[KR_AMOUNT] = kr_scale_exponent(std[KR_AMOUNT]);
+        ret_exponents[c] = prices;
+    ret_exponents[KR_VOLUME] = kr_scale_exponent(std[KR_VOLUME]);
+    ret_exponents[KR_AMOUNT] = kr_scale_exponent(std[KR_AMOUNT]);
 }
 
-static unsigned at_least(float *value, float least)
+/* Set *v, counting a change of value. */
+static unsigned set(float *v, float value)
 {
-    if (*value >= least)
-        return 0;
-    *value = least;
-    return 1;
+    unsigned changed = *v != value;
+
+    *v = value;
+    return changed;
+}
+
+static unsigned repair_bar(float v[KR_COLUMNS], float floor)
+{
+    unsigned n = 0;
+    float top, bottom, largest, smallest;
+
+    for (int c = KR_OPEN; c <= KR_CLOSE; c++)
+        if (v[c] < floor)
+            n += set(&v[c], floor);
+    top = KR_MAX(v[KR_OPEN], v[KR_CLOSE]);
+    bottom = KR_MIN(v[KR_OPEN], v[KR_CLOSE]);
+    largest = KR_MAX(top, KR_MAX(v[KR_HIGH], v[KR_LOW]));
+    smallest = KR_MIN(bottom, KR_MIN(v[KR_HIGH], v[KR_LOW]));
+    if (v[KR_HIGH] < top)
+        n += set(&v[KR_HIGH], largest);
+    if (v[KR_LOW] > bottom)
+        n += set(&v[KR_LOW], smallest);
+    for (int c = KR_VOLUME; c <= KR_AMOUNT; c++)
+        if (v[c] < 0)
+            n += set(&v[c], 0);
+    return n;
 }
 
 unsigned kr_repair(float *path, size_t n_steps, double last_close)
@@ -35,20 +68,10 @@ unsigned kr_repair(float *path, size_t n_steps, double last_close)
     float floor = (float)(last_close * KR_PRICE_FLOOR);
     unsigned n = 0;
 
-    for (size_t step = 0; step < n_steps; step++) {
-        float *v = path + step * KR_COLUMNS, low;
-
-        for (int c = KR_OPEN; c <= KR_CLOSE; c++)
-            n += at_least(&v[c], floor);
-        n += at_least(&v[KR_HIGH], fmaxf(v[KR_OPEN], v[KR_CLOSE]));
-        low = fminf(v[KR_OPEN], v[KR_CLOSE]);
-        if (v[KR_LOW] > low) {
-            v[KR_LOW] = low;
-            n++;
-        }
-        n += at_least(&v[KR_VOLUME], 0);
-        n += at_least(&v[KR_AMOUNT], 0);
-    }
+    assert(last_close > 0);
+    floor = KR_MAX(floor, FLT_TRUE_MIN);
+    for (size_t step = 0; step < n_steps; step++)
+        n += repair_bar(path + step * KR_COLUMNS, floor);
     return n;
 }
 
@@ -56,7 +79,7 @@ bool kr_flat(const struct kr_bar *bars, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (int c = KR_OPEN; c <= KR_CLOSE; c++)
-            if (bars[i].v[c] != bars[0].v[KR_OPEN])
+            if ((float)bars[i].v[c] != (float)bars[0].v[KR_OPEN])
                 return false;
     return n > 0;
 }
