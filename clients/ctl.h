@@ -24,6 +24,7 @@ enum kc_exit {
     KC_OUTPUT = 74,      /* the output cannot be written */
     KC_TIMEOUT = 75,
     KC_CONFIG = 78,
+    KC_INTERRUPTED = 130, /* a signal ended it early */
 };
 
 #define KC_FEED_ENDPOINT    "tcp://127.0.0.1:7410"
