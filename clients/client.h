@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* libkronosd-client: what a program needs to follow and to ask a kronosd (wire: kronosd-wire(7)).
  *
- * A subscriber follows any number of topics: it drops what it has had (the daemon sends last values again to
- * whoever joins), and reports holes and restarts. A control connection asks one question at a time.
- * Nothing here starts a thread, installs a signal handler or prints. Every object belongs to one thread at a
- * time; the ZeroMQ context is the caller's (one a process) and must outlive the objects made from it.
+ * A subscriber follows any number of topics: it drops what it has had (the daemon sends last values
+ * again to whoever joins), and reports holes and restarts. A control connection asks one question
+ * at a time. Nothing here starts a thread, installs a signal handler or prints. Every object
+ * belongs to one thread at a time; the ZeroMQ context is the caller's (one a process) and must
+ * outlive the objects made from it.
  *
- * Functions return 0 or a negative errno, write their outputs only on success, and put one line for a person
- * into a `struct kr_error`, which may be NULL. Everything that comes from the peer is bounded and checked
- * before MessagePack may allocate for it; text from the peer reaches `error` as printable ASCII only. */
+ * Functions return 0 or a negative errno, write their outputs only on success, and put one line for
+ * a person into a `struct kr_error`, which may be NULL. Everything that comes from the peer is
+ * bounded and checked before MessagePack may allocate for it; its text reaches `error` without
+ * control characters. */
 #ifndef KRONOSD_CLIENT_H
 #define KRONOSD_CLIENT_H
 
@@ -34,33 +36,33 @@ struct kr_error {
 #define KRONOSD_TOPIC_MAX 64
 #define KRONOSD_COLUMNS   6 /* open, high, low, close, volume, amount */
 
-/* ---- Values ------------------------------------------------------------------------------------------- */
+/* ---- Values ---- */
 
 /* Levels of nesting that a client takes: the wire's own four inside a reply, and some to grow. */
 #define KRONOSD_DEPTH 8
 
-/* Check (kw_check) and unpack one message. Strings and binaries point into `data`, which must outlive the
- * object; msgpack_unpacked_destroy() frees the rest. *ret must be initialised.
+/* Check (kw_check) and unpack one message. Strings and binaries point into `data`, which must
+ * outlive the object; msgpack_unpacked_destroy() frees the rest. *ret must be initialised.
  * Return: 0, -EBADMSG, -ENOMEM. */
 int kronosd_unpack(const void *data, size_t n_bytes, msgpack_unpacked *ret) KRONOSD_MUST_CHECK;
 
-/* The value at a key of a map; NULL if `map` is NULL, is no map, or has no such key. So look-ups nest:
- * kronosd_get(kronosd_get(root, "last"), "c"). */
+/* The value at a key of a map; NULL if `map` is NULL, is no map, or has no such key. So look-ups
+ * nest: kronosd_get(kronosd_get(root, "last"), "c"). */
 const msgpack_object *kronosd_get(const msgpack_object *map, const char *key);
-/* Value at a key as a plain type, or the default if it is absent or of another type. A real takes any
- * number; an integer takes no float. */
+/* Value at a key as a plain type, or the default if it is absent or of another type. A real takes
+ * any number; an integer takes no float. */
 double kronosd_get_real(const msgpack_object *map, const char *key, double otherwise);
 int64_t kronosd_get_int(const msgpack_object *map, const char *key, int64_t otherwise);
 uint64_t kronosd_get_uint(const msgpack_object *map, const char *key, uint64_t otherwise);
 bool kronosd_get_bool(const msgpack_object *map, const char *key, bool otherwise);
-/* Value at a key as a terminated string: copied, cut to size - 1 bytes. Return: false if it is no string
- * (then "" is written). */
+/* Value at a key as a terminated string fit for a terminal: copied, cut to size - 1 bytes, '?' for
+ * control characters. Return: false if it is no string (then "" is written). */
 bool kronosd_get_string(const msgpack_object *map, const char *key, char *ret, size_t size);
 /* Element `i` of an array as a number; NAN if there is none. NULL is an empty array. */
 double kronosd_at_real(const msgpack_object *array, size_t i);
 size_t kronosd_length(const msgpack_object *array);
 
-/* ---- Subscriptions ------------------------------------------------------------------------------------ */
+/* ---- Subscriptions ---- */
 
 struct kronosd_subscriber_config {
     const char *const *endpoints; /* [n_endpoints], connected to; at least one */
@@ -88,7 +90,7 @@ struct kronosd_counts {
     uint64_t restarts;
 };
 
-/* Everything is borrowed from the subscriber and valid until its next kronosd_receive() or close. */
+/* All is borrowed from the subscriber and valid until its next kronosd_receive() or close. */
 struct kronosd_message {
     const char *topic; /* "forecast|5m|BTCUSDT|" */
     char kind[17];
@@ -117,7 +119,7 @@ int kronosd_unsubscribe(struct kronosd_subscriber *subscriber, const char *prefi
                         struct kr_error *error) KRONOSD_MUST_CHECK;
 
 /* Wait for the next new message, at most timeout_ms (0: look only, -1: for ever).
- * Return: 0, -ETIMEDOUT, -EINTR (a signal came: nothing is lost), -ETERM as ZeroMQ has it, -ENOMEM. */
+ * Return: 0, -ETIMEDOUT, -EINTR (a signal came: nothing is lost), -ENOMEM, or ZeroMQ's ETERM. */
 int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms,
                     struct kronosd_message *ret, struct kr_error *error) KRONOSD_MUST_CHECK;
 
@@ -125,7 +127,7 @@ const struct kronosd_counts *kronosd_subscriber_counts(const struct kronosd_subs
 /* The SUB socket, to be polled together with others. Drain it with timeout 0 until -ETIMEDOUT. */
 void *kronosd_subscriber_socket(const struct kronosd_subscriber *subscriber);
 
-/* ---- Control ------------------------------------------------------------------------------------------ */
+/* ---- Control ---- */
 
 struct kronosd_control;
 
@@ -134,8 +136,8 @@ int kronosd_control_open(void *zmq_context, const char *endpoint, struct kronosd
                          struct kr_error *error) KRONOSD_MUST_CHECK;
 void kronosd_control_close(struct kronosd_control **control);
 
-/* Begin a request: a map of `op`, `id` and `n_more` further pairs, which the caller packs through the
- * returned packer (no need to check each: a failure is remembered). Any reply before is gone. */
+/* Begin a request: a map of `op`, `id` and `n_more` further pairs, which the caller packs through
+ * the returned packer (a failure is remembered, no need to check each). Earlier replies are gone. */
 msgpack_packer *kronosd_request_begin(struct kronosd_control *control, const char *op,
                                       size_t n_more);
 
@@ -144,11 +146,12 @@ void kronosd_pack_string(msgpack_packer *packer, const char *key, const char *va
 void kronosd_pack_int(msgpack_packer *packer, const char *key, int64_t value);
 void kronosd_pack_real(msgpack_packer *packer, const char *key, double value);
 
-/* Send it and wait for its reply. *ret, a map with `ok` true, is borrowed until the next request or close.
- * Replies to requests that were given up are skipped.
- * Return: 0; -EHOSTUNREACH (no listener within min(timeout_ms, 3 s)); -ETIMEDOUT (connected, no reply);
- * -EREMOTEIO (the daemon refused: see kronosd_control_code()); -EBADMSG (a reply that is none); -EINVAL (the
- * request is not what was begun); -EINTR; -ENOMEM. Another request may follow after any of them. */
+/* Send it and wait for its reply. *ret, a map with `ok` true, is borrowed until the next request or
+ * close. Replies to requests that were given up are skipped.
+ * Return: 0; -EHOSTUNREACH (no listener within min(timeout_ms, 3 s)); -ETIMEDOUT (connected, no
+ * reply); -EREMOTEIO (the daemon refused: see kronosd_control_code()); -EBADMSG (a reply that is
+ * none); -EINVAL (the request is not what was begun); -EINTR; -ENOMEM. Another request may follow
+ * after any of them. */
 int kronosd_request(struct kronosd_control *control, int timeout_ms, const msgpack_object **ret,
                     struct kr_error *error) KRONOSD_MUST_CHECK;
 
@@ -186,22 +189,23 @@ void kronosd_bars_free(struct kronosd_bars *bars);
 /* Bars that one `load` or one page of `history` carries at most (56 bytes each on the wire). */
 #define KRONOSD_CHUNK 1024
 
-/* `history`: up to n bars that open at from_ns or later, or the last n bars (KRONOSD_LAST); asks page after
- * page while the reply says `more`. ret->n is 0 where there are none. Errors as kronosd_request(). */
+/* `history`: up to n bars that open at from_ns or later, or the last n bars (KRONOSD_LAST); asks
+ * page after page while the reply says `more`. ret->n is 0 where there are none. Errors as
+ * kronosd_request(). */
 int kronosd_history(struct kronosd_control *control, const char *symbol, const char *interval,
                     int64_t from_ns, size_t n, int timeout_ms, struct kronosd_bars *ret,
                     struct kr_error *error) KRONOSD_MUST_CHECK;
 
-/* `load`: bars, oldest first, towards the daemon in chunks of KRONOSD_CHUNK, each confirmed before the next;
- * `more` is true in all but the last. A volume or amount that is NAN is missing. *ret_accepted: bars that the
- * daemon says it took, written also on failure for the chunks before. `progress` may be NULL.
- * timeout_ms is for each chunk. Errors as kronosd_request(). */
+/* `load`: bars, oldest first, towards the daemon in chunks of KRONOSD_CHUNK, each confirmed before
+ * the next; `more` is true in all but the last. A volume or amount that is NAN is missing.
+ * *ret_accepted: bars that the daemon says it took, written also on failure for the chunks before.
+ * `progress` may be NULL. timeout_ms is for each chunk. Errors as kronosd_request(). */
 int kronosd_load(struct kronosd_control *control, const char *symbol, const char *interval,
                  const struct kronosd_bars *bars, int timeout_ms,
                  void (*progress)(void *context, size_t done, size_t total), void *context,
                  uint64_t *ret_accepted, struct kr_error *error) KRONOSD_MUST_CHECK;
 
-/* `snapshot`: the stream's last forecast (a map as on the wire), borrowed as in kronosd_request(). */
+/* `snapshot`: the stream's last forecast (a map as on the wire), borrowed like a reply. */
 int kronosd_snapshot(struct kronosd_control *control, const char *symbol, const char *interval,
                      int timeout_ms, const msgpack_object **ret,
                      struct kr_error *error) KRONOSD_MUST_CHECK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading MessagePack in place: a bounded cursor with a sticky error.
  *
- * Nothing is allocated and nothing is believed: a declared count or length is held against the bytes that
- * remain (an element takes at least one), so a short message costs little whatever it claims. After the
- * first fault every read gives nil and the cursor stays `bad`: check once at the end. */
+ * Nothing is allocated and nothing is believed: a declared count or length is held against the
+ * bytes that remain (an element takes at least one), so a short message costs little whatever it
+ * claims. After the first fault every read gives nil and the cursor stays `bad`: check once at the
+ * end. */
 #ifndef KW_CURSOR_H
 #define KW_CURSOR_H
 
@@ -51,8 +52,8 @@ static inline struct kw_cursor kw_cursor(const void *data, size_t n_bytes)
 /* The next value, or nil when bad. */
 struct kw_item kw_next(struct kw_cursor *cursor);
 
-/* Step over one whole value of at most `max_depth` nested levels (a scalar has none, {} one). Maps of more
- * than KW_MAP_MAX keys, and with `unique` those with two equal strings as keys, are bad. */
+/* Step over one whole value of at most `max_depth` nested levels (a scalar has none, {} one). Maps
+ * of more than KW_MAP_MAX keys, and with `unique` those with two equal strings as keys, are bad. */
 #define KW_MAP_MAX 256
 void kw_skip(struct kw_cursor *cursor, size_t max_depth, bool unique);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One MessagePack map appended to a buffer: msgpack-c's packer with a sticky error.
  *
- * Between kw_begin() and kw_end() nothing needs checking; when memory ran out kw_end() takes everything
- * back. Keys are ours and never NULL. */
+ * Between kw_begin() and kw_end() nothing needs checking; when memory ran out kw_end() takes
+ * everything back. Keys are ours and never NULL. */
 #ifndef KW_ENCODER_H
 #define KW_ENCODER_H
 

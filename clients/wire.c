@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a daemon publishes. Keys go out in the protocol's own order; what it does not name comes last. */
+/* What a daemon publishes. Keys go out in the protocol's own order; what it does not name comes
+ * last. */
 #include "clients/wire.h"
 #include "clients/encoder.h"
 

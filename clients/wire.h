@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The wire, version 1 (kronosd-wire(7)): one codec for the daemon and its clients.
  *
- * Two frames: a topic `kind|interval|symbol|` and one MessagePack map. Encoders append to a caller's
- * msgpack_sbuffer and depend on nothing but their arguments. Decoding trusts nothing: kw_check() walks a
- * message with a bounded cursor (depth, counts against the bytes that remain, duplicate keys, exact
- * consumption) before msgpack-c may unpack it, since msgpack-c allocates from declared counts.
+ * Two frames: a topic `kind|interval|symbol|` and one MessagePack map. Encoders append to a
+ * caller's msgpack_sbuffer and depend on nothing but their arguments. Decoding trusts nothing:
+ * kw_check() walks a message with a bounded cursor (depth, counts against the bytes that remain,
+ * duplicate keys, exact consumption) before msgpack-c may unpack it, since msgpack-c allocates from
+ * declared counts.
  *
- * Encoders return 0, or -ENOMEM and leave `out` as long as it was; a buffer that once held such a message
- * takes no more memory. A number that is not finite is sent as nil. Any thread; no state. */
+ * Encoders return 0, or -ENOMEM and leave `out` as long as it was; a buffer that once held such a
+ * message takes no more memory. A number that is not finite is sent as nil. Thread-safe. */
 #ifndef KW_WIRE_H
 #define KW_WIRE_H
 
@@ -20,17 +21,18 @@
 #define KW_VERSION   1
 #define KW_TOPIC_MAX 64
 #define KW_MAX_DEPTH 4
-/* Times beyond 2^62 ns on either side of 1970 (1823 .. 2116) are refused: a time and a century-long interval
- * can be added without a thought. */
+/* Times beyond 2^62 ns on either side of 1970 (1823 .. 2116) are refused: a time and a century-long
+ * interval can be added without a thought. */
 #define KW_TIME_MAX (INT64_C(1) << 62)
 
-/* "forecast|5m|BTCUSDT|" into ret; empty interval and symbol: "status|||". All three are valid (asserted).
+/* "forecast|5m|BTCUSDT|" into ret; empty interval and symbol: "status|||". All three are valid
+ * (asserted).
  * Return: its length. */
 size_t kw_topic(char ret[KW_TOPIC_MAX + 1], const char *kind, const char *interval,
                 const char *symbol);
 
-/* Is this exactly one well-formed MessagePack value of at most `max_depth` levels (a scalar is none, an empty
- * map one)? Two equal strings as keys of one map are refused, as are more than 256 keys.
+/* Is this exactly one well-formed MessagePack value of at most `max_depth` levels (a scalar is
+ * none, an empty map one)? Maps with two equal strings as keys or over 256 keys are refused.
  * Return: 0, -EBADMSG. Never allocates; stack 4 KiB a level. */
 int kw_check(const void *data, size_t n_bytes, size_t max_depth) kr_must_check;
 
@@ -60,21 +62,21 @@ extern const char *const kw_reason_names[KW_REASONS]; /* "accepted", "not_a_map"
 struct kw_bar {
     char symbol[KR_SYMBOL_MAX + 1];
     struct kr_interval interval;
-    struct kr_bar
-        bar;    /* t_ns as delivered (open or close: configuration); columns filled; no stamp yet */
-    bool final; /* `fin` */
+    struct kr_bar bar; /* t_ns as delivered: open or close; columns filled; no stamp yet */
+    bool final;        /* `fin` */
     bool has_seq, has_ep;
     uint64_t seq, ep;
 };
 
 /* Decode and validate one bar (kr_bar_check() included); allocates nothing. The first that applies:
- * not_a_map; bad_type (malformed MessagePack, a key twice, bytes behind the map, v not 1, any known key of a
- * wrong type or an integer out of range; nil is a wrong type but for vol and amt); missing_key; bad_symbol;
- * bad_interval; not_finite; price_not_positive; high_low. Numbers beyond the range of f32, in which the model
- * reads them, are not finite, and prices that round to zero there are not positive; vol NaN is not finite,
- * not missing. Unknown keys are ignored, whatever they hold. Size, grid and clock are the caller's.
- * symbol and interval are filled as far as they could be read even when the bar is refused, else empty; the
- * rest of *ret is then undefined. Return: KW_ACCEPTED or the reason. */
+ * not_a_map; bad_type (malformed MessagePack, a key twice, bytes behind the map, v not 1, any known
+ * key of a wrong type or an integer out of range; nil is a wrong type but for vol and amt);
+ * missing_key; bad_symbol; bad_interval; not_finite; price_not_positive; high_low. Numbers beyond
+ * the range of f32, in which the model reads them, are not finite, and prices that round to zero
+ * there are not positive; vol NaN is not finite, not missing. Unknown keys are ignored, whatever
+ * they hold. Size, grid and clock are the caller's. symbol and interval are filled as far as they
+ * could be read even when the bar is refused, else empty; the rest of *ret is then undefined.
+ * Return: KW_ACCEPTED or the reason. */
 enum kw_reason kw_decode_bar(const void *data, size_t n_bytes, struct kw_bar *ret);
 /* Negative or NaN volume and amount are left out. */
 int kw_encode_bar(msgpack_sbuffer *out, const struct kw_bar *bar);
@@ -129,9 +131,9 @@ int kw_encode_paths(msgpack_sbuffer *out, const struct kw_forecast *forecast, co
 struct kw_event {
     const char *symbol, *interval; /* "" where none */
     uint64_t ep, seq;
-    int64_t t_ns; /* of the bar concerned */
-    const char *
-        kind; /* gap duplicate late revised quarantined reanchored replayed evicted resumed refused stale */
+    int64_t t_ns;     /* of the bar concerned */
+    const char *kind; /* gap duplicate late revised quarantined reanchored replayed evicted resumed
+                         refused stale */
     const char *reason;
     uint64_t count; /* of this kind and reason so far */
 };

@@ -170,8 +170,8 @@ static bool is_map(const uint8_t *data, size_t n_bytes)
     return n_bytes > 0 && ((data[0] & 0xf0) == 0x80 || data[0] == 0xde || data[0] == 0xdf);
 }
 
-/* Prices as the rules have them, and as the model will read them: in f32, where what rounds to zero is no
- * price. Resolves missing volume and amount. */
+/* Prices as the rules have them, and as the model will read them: in f32, where what rounds to zero
+ * is no price. Resolves missing volume and amount. */
 static enum kw_reason judge_columns(double v[KR_COLUMNS])
 {
     switch (kr_bar_check(v)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What daemon and client library both need before they look into a message: topics, well-formedness. */
+/* What daemon and client library both need before they look into a message: topics,
+ * well-formedness. */
 #include "clients/wire.h"
 #include "clients/cursor.h"
 
