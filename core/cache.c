@@ -33,17 +33,16 @@ size_t kr_cache_size_bytes(const struct kr_cache_shape *shape, size_t capacity)
 static void poison(struct kr_cache *cache, size_t first, size_t end)
 {
 #ifdef KR_DEBUG_CHECKS
-    size_t dim = cache->shape.head_dim, n = cache->shape.n_heads * dim;
-    float *row = malloc(n * sizeof(float));
+    size_t dim = cache->shape.head_dim, heads = cache->shape.n_layers * cache->shape.n_heads;
 
-    if (!row)
-        return;
-    for (size_t i = 0; i < n; i++)
-        row[i] = NAN;
-    for (size_t r = first; r < end; r++)
-        for (size_t layer = 0; layer < cache->shape.n_layers; layer++)
-            kr_cache_write(cache, layer, r, row, row);
-    free(row);
+    for (size_t head = 0; head < heads; head++)
+        for (size_t row = first; row < end; row++) {
+            float *keys = (float *)kr_cache_keys(cache, 0, head) + row / KR_LANES * KR_LANES * dim;
+            float *values = (float *)kr_cache_values(cache, 0, head) + row * dim;
+
+            for (size_t d = 0; d < dim; d++)
+                keys[d * KR_LANES + row % KR_LANES] = values[d] = NAN;
+        }
 #else
     (void)cache, (void)first, (void)end;
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Addressed draws: the same bar gives the same uniforms whatever else happens (rules, Numbers).
  *
- * Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), key = low, high
- * 32 bits of (seed XOR fnv1a64("iv|sym")), counter = low32(as_of), high32(as_of), path, 2 step + head. */
+ * Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), key = low,
+ * high 32 bits of (seed XOR fnv1a64("iv|sym")), counter = low32(as_of), high32(as_of), path,
+ * 2 step + head. */
 #ifndef KR_DRAW_H
 #define KR_DRAW_H
 

@@ -5,9 +5,10 @@
 
 #include "core/base.h"
 
-/* Open a regular file for reading, without blocking on a fifo that somebody put there. The caller closes
- * the descriptor. Return: 0, -ENOENT (also for a path that leads through a file), another negative errno
- * of open(), -EBADMSG for a folder, fifo or device. The error line starts with `path`. */
+/* Open a regular file for reading, without blocking on a fifo that somebody put there. The
+ * caller closes the descriptor. Return: 0, -ENOENT (also for a path that leads through a file),
+ * another negative errno of open(), -EBADMSG for a folder, fifo or device. The error line starts
+ * with `path`. */
 int kr_file_open(const char *path, int *ret_fd, size_t *ret_n_bytes,
                  struct kr_error *error) kr_must_check;
 

@@ -11,6 +11,8 @@ int kr_json_parse(const char *path, const char *text, size_t n_bytes, json_t **r
     json_t *value = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
     struct kr_json_text found;
 
+    if (!value && (!fault.text[0] || json_error_code(&fault) == json_error_out_of_memory))
+        return kr_error_set(error, -ENOMEM, "%s: no memory for its JSON", path);
     if (!value)
         return kr_error_set(error, -EBADMSG, "%s: line %d: expected JSON, found %s", path,
                             fault.line, fault.text);

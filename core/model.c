@@ -112,7 +112,8 @@ static int hash(const struct kr_safetensors *predictor, const struct kr_safetens
     return 0;
 }
 
-/* The last component that tells models apart: "predictor" does not. Return: its length, 0 if none. */
+/* The last component that tells models apart: "predictor" does not. Return: its length, 0 if
+ * none. */
 static size_t telling_component(const char *path, const char **ret)
 {
     size_t end = strlen(path);
@@ -157,8 +158,8 @@ static void name_model(const char *folder, char *ret, size_t size)
         strcpy(ret, "model");
 }
 
-/* Both files are checked against the layout before anything is allocated for the weights, so that what a
- * configuration claims never asks for more memory than its files justify. */
+/* Both files are checked against the layout before anything is allocated for the weights, so
+ * that what a configuration claims never asks for more memory than its files justify. */
 static int load(struct kr_model *model, bool learn_te, const struct kr_safetensors *predictor,
                 const struct kr_safetensors *tokenizer, struct kr_error *error)
 {

@@ -55,26 +55,26 @@ struct kr_model {
     struct kr_predictor predictor;
     enum kr_normaliser_kind normaliser; /* "normaliser", default "levels" */
     size_t attention_window;            /* "attention_window", 0: everything before */
-    char name[64];    /* last component of the predictor's folder; if that is "predictor", the one before */
+    char name[64];    /* last component of the predictor's folder that is not "predictor" */
     char sha256[65];  /* hex, over the predictor's model.safetensors, then the tokenizer's */
     size_t n_weight_bytes;
     struct kr_model_store *store; /* owns the weights, each 64-byte aligned, zeros behind it */
 };
 
-/* Load both checkpoints: `config.json` and `model.safetensors` in each folder. F32, F16 and BF16 weights;
- * every tensor checked by name and shape; unknown tensors and training-only keys ignored.
- * The files are closed again: what happens to them later does not matter.
- * Return: 0; -ENOENT or another negative errno of open() (no such folder or file); -EBADMSG (a file that
- * is not what it claims, a weight that is not finite, checkpoints that do not belong together); -ENOTSUP
- * (d_in other than 6, s1_bits unlike s2_bits, an extension this build does not run), the line naming key
- * and value; -ENOMEM. */
+/* Load both checkpoints: `config.json` and `model.safetensors` in each folder. F32, F16 and BF16
+ * weights; every tensor checked by name and shape; unknown tensors and training-only keys
+ * ignored. The files are closed again: what happens to them later does not matter.
+ * Return: 0; -ENOENT or another negative errno of open() (no such folder or file); -EBADMSG (a
+ * file that is not what it claims, a weight that is not finite, checkpoints that do not belong
+ * together); -ENOTSUP (d_in other than 6, s1_bits unlike s2_bits, an extension this build does
+ * not run), the line naming key and value; -ENOMEM. */
 int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
                   struct kr_error *error) kr_must_check;
 void kr_model_free(struct kr_model **model);
 
 /* A model with random weights of the given shape, for tests and benchmarks without checkpoints.
- * Weights are Philox draws of `seed`, scaled as initialisation would (uniform, ±1/sqrt(n_in); norms in
- * [0.5, 1.5)). Its name is "random", its sha256 all zeros. */
+ * Weights are Philox draws of `seed`, scaled as initialisation would (uniform, ±1/sqrt(n_in);
+ * norms in [0.5, 1.5)). Its name is "random", its sha256 all zeros. */
 struct kr_model_shape {
     size_t s1_bits;
     size_t tok_d_model, tok_heads, tok_ff, enc_blocks, dec_blocks; /* blocks present */

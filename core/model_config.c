@@ -218,7 +218,7 @@ static int check_agreement(const struct checkpoint *predictor, const struct chec
 int kr_model_config_read(const char *predictor_folder, const char *tokenizer_folder,
                          struct kr_model_config *ret, struct kr_error *error)
 {
-    struct checkpoint predictor = {NULL}, tokenizer = {NULL};
+    struct checkpoint predictor = {.path = NULL}, tokenizer = {.path = NULL};
     bool learn_te = false;
     int code = read_predictor(predictor_folder, &predictor, &learn_te, error);
 

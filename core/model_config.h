@@ -5,8 +5,8 @@
 
 #include "core/model.h"
 
-/* Caps of what a checkpoint may claim: far above every model there is, low enough that no product of
- * two sizes overflows and a typo does not ask for terabytes. */
+/* Caps of what a checkpoint may claim: far above every model there is, low enough that no
+ * product of two sizes overflows and a typo does not ask for terabytes. */
 #define KR_MAX_BITS   16
 #define KR_MAX_BLOCKS 256
 #define KR_MAX_FF     65536
@@ -20,10 +20,10 @@ struct kr_model_config {
     size_t attention_window;
 };
 
-/* Read `config.json` of both folders. Return: 0; -ENOENT or another negative errno of open(); -EBADMSG
- * (not JSON, a key missing, of another type or out of range, the two disagree); -ENOTSUP (d_in other than
- * 6, s1_bits unlike s2_bits, normaliser "returns", an attention_window); -ENOMEM. The line names the
- * file, the key and the value. */
+/* Read `config.json` of both folders. Return: 0; -ENOENT or another negative errno of open();
+ * -EBADMSG (not JSON, a key missing, of another type or out of range, the two disagree);
+ * -ENOTSUP (d_in other than 6, s1_bits unlike s2_bits, normaliser "returns", an
+ * attention_window); -ENOMEM. The line names the file, the key and the value. */
 int kr_model_config_read(const char *predictor_folder, const char *tokenizer_folder,
                          struct kr_model_config *ret, struct kr_error *error) kr_must_check;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where every weight of a model belongs: one walk over names and shapes, used to check a checkpoint, to
- * load it, and to draw a random one. */
+/* Where every weight of a model belongs: one walk over names and shapes, used to check a
+ * checkpoint, to load it, and to draw a random one. */
 #ifndef KR_MODEL_LAYOUT_H
 #define KR_MODEL_LAYOUT_H
 
@@ -26,7 +26,8 @@ struct kr_weight {
 /* Return: 0, or a negative errno, which ends the walk. */
 typedef int (*kr_weight_visit)(void *context, const struct kr_weight *weight);
 
-/* A model of this shape, checked by the caller, without weights: every slot NULL. Return: 0, -ENOMEM. */
+/* A model of this shape, checked by the caller, without weights: every slot NULL. Return: 0,
+ * -ENOMEM. */
 int kr_layout_new(const struct kr_model_shape *shape, struct kr_model **ret) kr_must_check;
 
 /* Visit the weights of one checkpoint in a fixed order. `learn_te`: names of the calendar tables.

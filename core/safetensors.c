@@ -5,6 +5,7 @@
 #include "core/json.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 #define PREFIX_BYTES     8 /* the header length */
 #define MAX_HEADER_BYTES ((size_t)100 << 20)
-/* Brackets, braces and commas of a header: bounds what its parsed form takes to some 100 MiB, where the
- * bytes alone would allow gigabytes. A tensor has nine or so. */
+/* Brackets, braces and commas of a header: bounds what its parsed form takes to some 100 MiB,
+ * where the bytes alone would allow gigabytes. A tensor has nine or so. */
 #define MAX_HEADER_MARKS ((size_t)1 << 20)
 #define METADATA         "__metadata__"
 
@@ -422,19 +423,17 @@ static int make_header(const struct kr_tensor *tensors, size_t n, char **ret)
     int code = header ? 0 : -ENOMEM;
 
     for (size_t i = 0; code == 0 && i < n; i++) {
-        json_t *name = json_string(tensors[i].name); /* NULL if it is not UTF-8 */
         size_t end;
 
-        if (!name || json_object_get(header, tensors[i].name) ||
-            strcmp(tensors[i].name, METADATA) == 0 || size_of(&tensors[i], &n_bytes) < 0 ||
-            !kr_add(begin, n_bytes, &end))
+        if (!g_utf8_validate(tensors[i].name, -1, NULL) ||
+            json_object_get(header, tensors[i].name) || strcmp(tensors[i].name, METADATA) == 0 ||
+            size_of(&tensors[i], &n_bytes) < 0 || !kr_add(begin, n_bytes, &end))
             code = -EINVAL;
         else if (json_object_set_new(header, tensors[i].name, make_entry(&tensors[i], begin, end)) <
                  0)
             code = -ENOMEM;
         else
             begin = end;
-        json_decref(name);
     }
     if (code == 0) {
         *ret = json_dumps(header, JSON_COMPACT);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Safetensors files: a checked reader over mmap, and a writer.
  *
- * Format: u64 little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the
- * data. Nothing of a file is trusted: header length, JSON, dtypes, shapes, products, offsets, overlaps
- * and total size are checked when it is opened; a tensor handed out lies wholly inside the mapping.
- * A file that is truncated by somebody else while it is mapped may still raise SIGBUS. */
+ * Format: u64 little-endian header length, a JSON header {name: {dtype, shape, data_offsets}},
+ * then the data. Nothing of a file is trusted: header length, JSON, dtypes, shapes, products,
+ * offsets, overlaps and total size are checked when it is opened; a tensor handed out lies
+ * wholly inside the mapping. A file that is truncated by somebody else while it is mapped may
+ * still raise SIGBUS. */
 #ifndef KR_SAFETENSORS_H
 #define KR_SAFETENSORS_H
 
@@ -23,8 +24,8 @@ struct kr_tensor {
 
 struct kr_safetensors;
 
-/* Return: 0, -ENOENT and other negative errnos of open() and mmap(), -EBADMSG for a file that is not what
- * it claims (a folder among them), -ENOMEM. The error line starts with `path`. */
+/* Return: 0, -ENOENT and other negative errnos of open() and mmap(), -EBADMSG for a file that is
+ * not what it claims (a folder among them), -ENOMEM. The error line starts with `path`. */
 int kr_safetensors_open(const char *path, struct kr_safetensors **ret,
                         struct kr_error *error) kr_must_check;
 void kr_safetensors_close(struct kr_safetensors **file);
@@ -49,11 +50,12 @@ int kr_tensor_to_i64(const struct kr_tensor *tensor, int64_t *ret) kr_must_check
 const char *kr_dtype_name(enum kr_dtype dtype);
 size_t kr_dtype_bytes(enum kr_dtype dtype); /* 0 for KR_OTHER */
 
-/* Write `n` tensors (name, dtype, rank, shape, data; sizes follow from the shape) in the order given to
- * `stdio_stream` and flush it. The header is padded with spaces so that the data start at a multiple of
- * 8 bytes; tensors follow each other without holes, as the format demands. Return: 0, -EINVAL (KR_OTHER,
- * a name that is not UTF-8, occurs twice or is `__metadata__`), -ENOMEM, a negative errno of the stream
- * (some of it may be written). */
-int kr_safetensors_write(void *stdio_stream, const struct kr_tensor *tensors, size_t n) kr_must_check;
+/* Write `n` tensors (name, dtype, rank, shape, data; sizes follow from the shape) in the order
+ * given to `stdio_stream` and flush it. The header is padded with spaces so that the data start
+ * at a multiple of 8 bytes; tensors follow each other without holes, as the format demands.
+ * Return: 0, -EINVAL (KR_OTHER, a name that is not UTF-8, occurs twice or is `__metadata__`),
+ * -ENOMEM, a negative errno of the stream (some of it may be written). */
+int kr_safetensors_write(void *stdio_stream, const struct kr_tensor *tensors,
+                         size_t n) kr_must_check;
 
 #endif

@@ -53,7 +53,7 @@ char *kt_get(const char *path, size_t *ret_n_bytes)
 {
     FILE *stream = fopen(path, "re");
     char *bytes;
-    long n;
+    long n = -1;
 
     need(stream && fseek(stream, 0, SEEK_END) == 0 && (n = ftell(stream)) >= 0, path);
     rewind(stream);
@@ -68,7 +68,7 @@ char *kt_get(const char *path, size_t *ret_n_bytes)
 unsigned char kt_poke(const char *path, size_t at, unsigned char byte)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    unsigned char former;
+    unsigned char former = 0;
 
     need(fd >= 0 && pread(fd, &former, 1, (off_t)at) == 1 && pwrite(fd, &byte, 1, (off_t)at) == 1,
          path);

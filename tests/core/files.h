@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole files for tests of readers: made, damaged and read back. Failures abort: they are the test's
- * own. */
+/* Whole files for tests of readers: made, damaged and read back. Failures abort: they are the
+ * test's own. */
 #ifndef KT_FILES_H
 #define KT_FILES_H
 

@@ -45,8 +45,8 @@ static void linear(const struct kr_linear *linear, const float *x, float *y, siz
 }
 
 /* Softmax attention of one query over n keys that lie `stride` apart. */
-static void attend(const float *q, const float *k, const float *v, size_t stride, size_t n, size_t dim,
-                   float *out)
+static void attend(const float *q, const float *k, const float *v, size_t stride, size_t n,
+                   size_t dim, float *out)
 {
     float *e = floats(n), scale = (float)(1.0 / sqrt((double)dim)), most, sum = 0;
 
@@ -176,9 +176,9 @@ void kt_ref_predict(const struct kr_model *model, const uint16_t *s1, const uint
     linear(&p->fusion, pairs, x, n);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < d; j++)
-            x[i * d + j] += p->hour[stamps[i].hour * d + j] + p->weekday[stamps[i].weekday * d + j] +
-                            p->day[stamps[i].day * d + j] + p->month[stamps[i].month * d + j] +
-                            p->minute[stamps[i].minute * d + j];
+            x[i * d + j] += p->hour[stamps[i].hour * d + j] +
+                            p->weekday[stamps[i].weekday * d + j] + p->day[stamps[i].day * d + j] +
+                            p->month[stamps[i].month * d + j] + p->minute[stamps[i].minute * d + j];
     stack(&p->trunk, x, n, ret_trunk);
     norm(x, p->norm, ret_h, n, d);
     if (ret_dependency) {
@@ -211,13 +211,14 @@ void kt_ref_decode(const struct kr_model *model, const uint16_t *s1, const uint1
 }
 
 /* Both draws of one step behind window tokens [n]. */
-static void draw(const struct kr_model *model, const struct kt_ref_request *request, const uint16_t *s1,
-                 const uint16_t *s2, const struct kr_stamp *stamps, size_t n, size_t step,
-                 uint16_t *ret_s1, uint16_t *ret_s2)
+static void draw(const struct kr_model *model, const struct kt_ref_request *request,
+                 const uint16_t *s1, const uint16_t *s2, const struct kr_stamp *stamps, size_t n,
+                 size_t step, uint16_t *ret_s1, uint16_t *ret_s2)
 {
     const struct kr_predictor *p = &model->predictor;
     size_t d = p->d_model, v = p->vocabulary, dim = d / KR_DEP_HEADS;
-    float *h = floats(n * d), *logits = floats(v), *q = floats(d), *mixed = floats(d), *x = floats(d);
+    float *h = floats(n * d), *logits = floats(v), *q = floats(d), *mixed = floats(d),
+          *x = floats(d);
     float *probabilities = floats(v);
     uint32_t *order = kr_alloc(v, sizeof(*order));
     struct kt_kv dependency;
@@ -226,7 +227,8 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
     linear(&p->proj_s1, h + (n - 1) * d, logits, 1);
     *ret_s1 = (uint16_t)kr_sample(
         &request->sampling, logits, v,
-        kr_draw(request->key, request->as_of_ns, request->path, (uint32_t)step, 0), probabilities, order);
+        kr_draw(request->key, request->as_of_ns, request->path, (uint32_t)step, 0), probabilities,
+        order);
     linear(&p->dep_q, p->emb_s1 + *ret_s1 * d, q, 1);
     for (size_t head = 0; head < KR_DEP_HEADS; head++)
         attend(q + head * dim, dependency.k + head * dim, dependency.v + head * dim, d, n, dim,
@@ -238,7 +240,8 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
     linear(&p->proj_s2, x, logits, 1);
     *ret_s2 = (uint16_t)kr_sample(
         &request->sampling, logits, v,
-        kr_draw(request->key, request->as_of_ns, request->path, (uint32_t)step, 1), probabilities, order);
+        kr_draw(request->key, request->as_of_ns, request->path, (uint32_t)step, 1), probabilities,
+        order);
     kt_kv_free(&dependency);
     free(h);
     free(logits);
@@ -249,8 +252,8 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
     free(order);
 }
 
-void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *request, uint16_t *ret_s1,
-                 uint16_t *ret_s2, float *ret_bars)
+void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *request,
+                 uint16_t *ret_s1, uint16_t *ret_s2, float *ret_bars)
 {
     size_t n = request->n, total = n + request->horizon, context = request->max_context;
     uint16_t *s1 = kr_alloc(total, sizeof(*s1)), *s2 = kr_alloc(total, sizeof(*s2));

@@ -30,8 +30,8 @@ static const char *put(const char *header, size_t length, size_t n_data)
     return path;
 }
 
-/* Opening must fail with this code and a single line that starts with the path and holds `part`; what
- * the caller has stays untouched. */
+/* Opening must fail with this code and a single line that starts with the path and holds `part`;
+ * what the caller has stays untouched. */
 static void refused(const char *path, int code, const char *part)
 {
     struct kr_safetensors *const sentinel = (struct kr_safetensors *)(uintptr_t)64;
@@ -502,7 +502,7 @@ static void writer(void)
 
     /* every padding from 0 to 7 */
     for (size_t i = 1; i <= 8; i++) {
-        struct kr_tensor named = {.name = "nnnnnnnn" + 8 - i, .dtype = KR_F64, .data = &scalar};
+        struct kr_tensor named = {.name = &"nnnnnnnn"[8 - i], .dtype = KR_F64, .data = &scalar};
 
         CU_ASSERT_EQUAL(write_to(path, &named, 1), 0);
         CU_ASSERT_EQUAL_FATAL(kr_safetensors_open(path, &file, &error), 0);
