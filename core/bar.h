@@ -21,11 +21,11 @@ struct kr_stamp {
 
 /* A bar of the truth: prices in f64 as on the wire, all six columns resolved. */
 struct kr_bar {
-    int64_t t_ns;               /* open time, UTC */
-    double v[KR_COLUMNS];       /* rounded to f32 only where the model reads them */
-    struct kr_stamp stamp;      /* of the stamp as delivered (open or close), local time */
-    bool synthetic;             /* made to fill a gap, here or by the feed */
-    int64_t rev;                /* revision, 0 for the first version */
+    int64_t t_ns;          /* open time, UTC */
+    double v[KR_COLUMNS];  /* rounded to f32 only where the model reads them */
+    struct kr_stamp stamp; /* of the stamp as delivered (open or close), local time */
+    bool synthetic;        /* made to fill a gap, here or by the feed */
+    int64_t rev;           /* revision, 0 for the first version */
 };
 
 /* Resolve missing columns (NaN or below 0 means missing): no volume -> volume = amount = 0; volume

@@ -34,10 +34,12 @@ int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape,
 void kr_cache_free(struct kr_cache *cache);
 
 /* Write K and V [head][head_dim] of one layer of `row`, which lies at or past the cursor. */
-void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k, const float *v);
+void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
+                    const float *v);
 
 /* Read them back, for tests. */
-void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k, float *ret_v);
+void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
+                   float *ret_v);
 
 /* Move the cursor over `n` rows whose every layer is written.
  * Return: 0, or -ENOSPC past the capacity (the cache is unchanged). */
@@ -77,7 +79,7 @@ struct kr_view {
 /* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. scores: scratch
  * for n_prefix + index + 1 rows, plus 2 KR_LANES. Exact maximum, then exponentials, then one chain of
  * sums in ascending row number, carried from prefix into own rows (rules, "Row purity"). */
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer, size_t head,
-               const float *q, float scale, float *out, float *scores);
+void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
+               size_t head, const float *q, float scale, float *out, float *scores);
 
 #endif

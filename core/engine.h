@@ -18,16 +18,16 @@
 struct kr_engine {
     const struct kr_model *model;
     const struct kr_kernels *kernels;
-    size_t max_visible; /* rows that one row may see */
-    float *x;           /* [rows][width]: the residual stream */
-    float *normed;      /* [rows][width] */
-    float *q, *k, *v;   /* [rows][width] */
+    size_t max_visible;   /* rows that one row may see */
+    float *x;             /* [rows][width]: the residual stream */
+    float *normed;        /* [rows][width] */
+    float *q, *k, *v;     /* [rows][width] */
     float *wide1, *wide2; /* [rows][max(ff, 2 d_model)] */
     float *cosine, *sine; /* [rows][max head_dim / 2] */
-    float *scores;      /* [max_visible + 2 KR_LANES] */
-    float *logits;      /* [rows][vocabulary] */
-    float *p;           /* [vocabulary] */
-    uint32_t *order;    /* [vocabulary] */
+    float *scores;        /* [max_visible + 2 KR_LANES] */
+    float *logits;        /* [rows][vocabulary] */
+    float *p;             /* [vocabulary] */
+    uint32_t *order;      /* [vocabulary] */
     size_t width;
     struct kr_view *views; /* [rows], for callers that build them */
     void *memory;

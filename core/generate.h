@@ -13,8 +13,9 @@
 /* What a generator's memory is planned for. */
 struct kr_generator_size {
     size_t max_paths, max_horizon, max_context;
-    size_t min_window, max_window; /* rows of the windows to be forecast behind, each <= max_context */
-    size_t suffix_rows;            /* rows a path may append; 0: as many as the above need */
+    size_t min_window,
+        max_window;     /* rows of the windows to be forecast behind, each <= max_context */
+    size_t suffix_rows; /* rows a path may append; 0: as many as the above need */
 };
 
 /* Suffix caches of all paths and the sliding window's scratch; one a worker. */
@@ -24,13 +25,13 @@ struct kr_generator {
     struct kr_cache *trunk, *dependency; /* [max_paths] forks, size.suffix_rows each */
     struct kr_cache decoder;             /* one path's generated rows at a time */
     bool may_slide;                      /* the three below exist */
-    struct kr_cache shared[3];           /* a sliding window's rows of the lookback: trunk, dependency
+    struct kr_cache shared[3];       /* a sliding window's rows of the lookback: trunk, dependency
                                             layer, decoder; [max_context] */
-    struct kr_cache own[2];              /* and one path's generated rows: trunk, dependency layer */
-    uint16_t *distinct;                  /* [max_paths] first drawn s1, each once */
-    uint32_t *which;                     /* [max_paths] index into it */
-    uint16_t *window_s1, *window_s2;     /* [max_context] */
-    struct kr_stamp *window_stamps;      /* [max_context] */
+    struct kr_cache own[2];          /* and one path's generated rows: trunk, dependency layer */
+    uint16_t *distinct;              /* [max_paths] first drawn s1, each once */
+    uint32_t *which;                 /* [max_paths] index into it */
+    uint16_t *window_s1, *window_s2; /* [max_context] */
+    struct kr_stamp *window_stamps;  /* [max_context] */
 };
 
 struct kr_request {
@@ -71,8 +72,8 @@ void kr_generator_free(struct kr_generator *generator);
 
 /* Sample request->paths paths behind the state's last row. The state's rows are not changed.
  * Return: 0; -EINVAL (larger than planned, or no row), -ECANCELED. */
-int kr_generate(struct kr_generator *generator, struct kr_engine *engine, const struct kr_state *state,
-                const struct kr_request *request, struct kr_paths *ret,
-                struct kr_error *error) kr_must_check;
+int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
+                const struct kr_state *state, const struct kr_request *request,
+                struct kr_paths *ret, struct kr_error *error) kr_must_check;
 
 #endif

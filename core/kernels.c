@@ -17,7 +17,8 @@ const struct kr_kernels *kr_kernels_named(const char *name)
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw"))
         return &kr_kernels_avx512;
-    if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma"))
         return &kr_kernels_avx2;
 #endif
     return strcmp(name, "generic") == 0 ? &kr_kernels_generic : NULL;

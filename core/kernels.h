@@ -27,7 +27,8 @@ struct kr_kernels {
     void (*rotate)(float *x, const float *cosine, const float *sine, size_t dim);
     /* s[j] = scale * sum_d q[d] k[d][j], d ascending, for rows 0 .. n_rows - 1 of one head's keys,
      * k [group][dim][KR_LANES]. s holds n_rows rounded up to KR_LANES; the excess is undefined. */
-    void (*scores)(float *s, const float *q, const float *k, size_t n_rows, size_t dim, float scale);
+    void (*scores)(float *s, const float *q, const float *k, size_t n_rows, size_t dim,
+                   float scale);
     /* sum += p[j]; out[d] = fma(p[j], v[j][d], out[d]), j ascending. v [row][dim]. */
     void (*accumulate)(float *out, float *sum, const float *p, const float *v, size_t n_rows,
                        size_t dim);

@@ -18,13 +18,15 @@ enum kr_mode { KR_MODE_AUTO, KR_MODE_EXACT, KR_MODE_ANCHORED, KR_MODE_ROLLING };
 extern const char *const kr_mode_names[]; /* "auto", "exact", "anchored", "rolling" */
 
 struct kr_live_config {
-    enum kr_mode mode;       /* EXACT or ANCHORED: see kr_live_resolve() */
+    enum kr_mode mode; /* EXACT or ANCHORED: see kr_live_resolve() */
     size_t lookback, min_bars, horizon, max_context;
-    size_t growth;           /* rows an anchored window grows by; of this stream, shortened already */
-    bool scale, join, repair; /* honest paths, and flat answers to flat windows; all off under --raw */
-    size_t anchor;           /* offline: mean and std of an exact window cover its first `anchor` bars,
-                                as an epoch's do that began with them; 0: all of them */
-    struct kr_pool *pool;    /* spare cache sets for epoch changes; NULL: none. Borrowed */
+    size_t growth; /* rows an anchored window grows by; of this stream, shortened already */
+    bool scale, join,
+        repair;           /* honest paths, and flat answers to flat windows; all off under --raw */
+    /* Offline: mean and std of an exact window cover its first `anchor` bars, as an epoch's do that
+     * began with them. 0: all of them. */
+    size_t anchor;
+    struct kr_pool *pool; /* spare cache sets for epoch changes; NULL: none. Borrowed */
 };
 
 /* Bars from a freeze to its swap. */
@@ -37,33 +39,33 @@ struct kr_live_config {
  * `auto` takes anchored where the context leaves KR_MIN_GROWTH, else exact.
  * Return: 0, or -EINVAL with a line naming keys and values (a mode that cannot be exact, sizes that do not
  * fit). */
-int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model, const char *interval,
-                    const char *symbol, struct kr_error *error) kr_must_check;
+int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
+                    const char *interval, const char *symbol, struct kr_error *error) kr_must_check;
 
 enum kr_change {
-    KR_NEXT,      /* a bar later than all others */
-    KR_REVISED,   /* other content for the bar of that time, the last or an older one */
-    KR_LATE,      /* an older bar never seen: enters at the next epoch */
-    KR_REANCHOR,  /* a bar later than all others, behind a gap that wants a new epoch */
-    KR_HISTORY,   /* like KR_NEXT, but nothing will be forecast before more comes: no encoding yet */
+    KR_NEXT,     /* a bar later than all others */
+    KR_REVISED,  /* other content for the bar of that time, the last or an older one */
+    KR_LATE,     /* an older bar never seen: enters at the next epoch */
+    KR_REANCHOR, /* a bar later than all others, behind a gap that wants a new epoch */
+    KR_HISTORY,  /* like KR_NEXT, but nothing will be forecast before more comes: no encoding yet */
 };
 
 struct kr_live {
     struct kr_live_config config;
     const struct kr_model *model;
     struct kr_series series;
-    struct kr_state state;   /* anchored: the epoch's; exact: the last forecast's */
-    bool has_epoch;          /* anchored: state holds an epoch whose last row is the last bar */
-    bool clipped;            /* a value of that epoch was clipped */
-    uint64_t epoch;          /* number of the current epoch, 1 for the first; 0: none yet */
-    int64_t window_t0_ns;    /* open time of its first bar */
-    unsigned pending_left;   /* bars until the frozen next epoch is swapped in; 0: none pending */
+    struct kr_state state; /* anchored: the epoch's; exact: the last forecast's */
+    bool has_epoch;        /* anchored: state holds an epoch whose last row is the last bar */
+    bool clipped;          /* a value of that epoch was clipped */
+    uint64_t epoch;        /* number of the current epoch, 1 for the first; 0: none yet */
+    int64_t window_t0_ns;  /* open time of its first bar */
+    unsigned pending_left; /* bars until the frozen next epoch is swapped in; 0: none pending */
     struct kr_normaliser pending; /* its statistics */
-    struct kr_state *spare;  /* borrowed from the pool while pending; NULL if none was free */
+    struct kr_state *spare;       /* borrowed from the pool while pending; NULL if none was free */
     bool spare_clipped;
-    uint64_t n_drifted;      /* epochs begun early by drift */
-    uint64_t n_reanchored;   /* epochs begun at once: deep revisions, gaps */
-    uint64_t n_waited;       /* swaps that had to encode the window because no spare was free */
+    uint64_t n_drifted;    /* epochs begun early by drift */
+    uint64_t n_reanchored; /* epochs begun at once: deep revisions, gaps */
+    uint64_t n_waited;     /* swaps that had to encode the window because no spare was free */
 };
 
 /* Rows of the longest window of one stream, and the generator that serves it. */
@@ -71,8 +73,8 @@ size_t kr_live_max_window(const struct kr_live_config *config);
 struct kr_generator_size kr_live_generator_size(const struct kr_live_config *config, size_t paths);
 
 size_t kr_live_size_bytes(const struct kr_model *model, const struct kr_live_config *config);
-int kr_live_init(struct kr_live *live, const struct kr_model *model, const struct kr_live_config *config,
-                 struct kr_error *error) kr_must_check;
+int kr_live_init(struct kr_live *live, const struct kr_model *model,
+                 const struct kr_live_config *config, struct kr_error *error) kr_must_check;
 void kr_live_free(struct kr_live *live);
 
 /* Take one accepted bar into the state. Return: 0, -ENOENT (a revision of a bar no longer kept: ignored),
@@ -85,13 +87,13 @@ bool kr_live_ready(const struct kr_live *live);
 
 /* How a forecast came about. */
 struct kr_live_report {
-    enum kr_mode mode;     /* EXACT or ANCHORED */
-    uint64_t epoch;        /* 0 in exact mode */
-    size_t bars;           /* window length */
+    enum kr_mode mode; /* EXACT or ANCHORED */
+    uint64_t epoch;    /* 0 in exact mode */
+    size_t bars;       /* window length */
     int64_t win_t0_ns;
-    size_t anchor_n;       /* bars that mean and std cover */
+    size_t anchor_n; /* bars that mean and std cover */
     bool flat, clipped, joined, window_slid;
-    unsigned n_repaired;   /* values */
+    unsigned n_repaired; /* values */
 };
 
 /* Forecast behind the last bar, or, with `overlay` not NULL, behind a forming bar laid over the state and

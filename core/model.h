@@ -11,10 +11,10 @@
 
 /* One pre-norm transformer block. */
 struct kr_block {
-    const float *norm1, *norm2;     /* [d_model] */
-    struct kr_linear q, k, v, out;  /* d_model -> d_model */
-    struct kr_linear w1, w3;        /* d_model -> ff, no bias */
-    struct kr_linear w2;            /* ff -> d_model, no bias */
+    const float *norm1, *norm2;    /* [d_model] */
+    struct kr_linear q, k, v, out; /* d_model -> d_model */
+    struct kr_linear w1, w3;       /* d_model -> ff, no bias */
+    struct kr_linear w2;           /* ff -> d_model, no bias */
 };
 
 /* The stack used three times: tokenizer encoder, predictor trunk, tokenizer decoder. */
@@ -36,15 +36,15 @@ struct kr_tokenizer {
 #define KR_DEP_HEADS 4 /* the dependency layer's, whatever n_heads is */
 
 struct kr_predictor {
-    size_t d_model, vocabulary;       /* vocabulary = 2^s1_bits = 2^s2_bits */
-    const float *emb_s1, *emb_s2;     /* [vocabulary][d_model] */
-    struct kr_linear fusion;          /* 2 d_model -> d_model */
+    size_t d_model, vocabulary;                         /* vocabulary = 2^s1_bits = 2^s2_bits */
+    const float *emb_s1, *emb_s2;                       /* [vocabulary][d_model] */
+    struct kr_linear fusion;                            /* 2 d_model -> d_model */
     const float *minute, *hour, *weekday, *day, *month; /* [60|24|7|32|13][d_model] */
     struct kr_stack trunk;
-    const float *norm;                /* [d_model] */
+    const float *norm;                             /* [d_model] */
     struct kr_linear dep_q, dep_k, dep_v, dep_out; /* d_model -> d_model */
-    const float *dep_norm;            /* [d_model] */
-    struct kr_linear proj_s1, proj_s2; /* d_model -> vocabulary */
+    const float *dep_norm;                         /* [d_model] */
+    struct kr_linear proj_s1, proj_s2;             /* d_model -> vocabulary */
 };
 
 /* Extensions of our own checkpoints; the public ones have the defaults. */
@@ -55,8 +55,8 @@ struct kr_model {
     struct kr_predictor predictor;
     enum kr_normaliser_kind normaliser; /* "normaliser", default "levels" */
     size_t attention_window;            /* "attention_window", 0: everything before */
-    char name[64];    /* last component of the predictor's folder that is not "predictor" */
-    char sha256[65];  /* hex, over the predictor's model.safetensors, then the tokenizer's */
+    char name[64];   /* last component of the predictor's folder that is not "predictor" */
+    char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */
     size_t n_weight_bytes;
     struct kr_model_store *store; /* owns the weights, each 64-byte aligned, zeros behind it */
 };

@@ -7,8 +7,8 @@
 
 struct kr_normaliser {
     float mean[KR_COLUMNS], std[KR_COLUMNS]; /* of scaled columns, population std */
-    int exponent[KR_COLUMNS];                /* columns are multiplied by 2^exponent first; 0 if off */
-    size_t n_bars;                           /* that mean and std cover */
+    int exponent[KR_COLUMNS]; /* columns are multiplied by 2^exponent first; 0 if off */
+    size_t n_bars;            /* that mean and std cover */
 };
 
 /* Mean and std over bars [n], n >= 1, summed in double over values rounded to f32. With `scale`, the power

@@ -15,11 +15,11 @@ enum kr_dtype { KR_F64, KR_F32, KR_F16, KR_BF16, KR_I64, KR_I32, KR_OTHER };
 #define KR_MAX_RANK 8
 
 struct kr_tensor {
-    const char *name;           /* borrowed from the file object */
-    enum kr_dtype dtype;        /* KR_OTHER: any other known dtype, kept only for its size */
+    const char *name;    /* borrowed from the file object */
+    enum kr_dtype dtype; /* KR_OTHER: any other known dtype, kept only for its size */
     size_t rank, shape[KR_MAX_RANK];
     size_t n_items, n_bytes;
-    const void *data;           /* unaligned, in the mapping */
+    const void *data; /* unaligned, in the mapping */
 };
 
 struct kr_safetensors;

@@ -6,11 +6,11 @@
 #include "core/bar.h"
 
 struct kr_series {
-    size_t capacity;     /* bars kept */
+    size_t capacity; /* bars kept */
     size_t len;
     struct kr_bar *bars; /* bars[0 .. len - 1], ascending t_ns; moves only inside its memory */
     struct kr_bar *memory;
-    int64_t next_row;    /* row number of the bar that comes next: 0 at the stream's first */
+    int64_t next_row; /* row number of the bar that comes next: 0 at the stream's first */
 };
 
 size_t kr_series_size_bytes(size_t capacity);

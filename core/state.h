@@ -23,9 +23,9 @@ struct kr_state {
     uint16_t *s1, *s2;       /* [capacity] */
     struct kr_stamp *stamps; /* [capacity] */
     struct kr_normaliser normaliser;
-    float *h;                /* [d_model] of the last row */
+    float *h;                  /* [d_model] of the last row */
     float decoded[KR_COLUMNS]; /* the decoder's reading of the last row, normalised */
-    bool last_valid;         /* h and decoded are of the last row (not after a truncation) */
+    bool last_valid;           /* h and decoded are of the last row (not after a truncation) */
 };
 
 /* Shape of one of the four caches. */
@@ -39,7 +39,8 @@ int kr_state_init(struct kr_state *state, const struct kr_model *model, size_t c
 void kr_state_free(struct kr_state *state);
 
 /* Empty the caches and start a window whose first `n_skipped` bars only the encoder will see. */
-void kr_state_reset(struct kr_state *state, const struct kr_normaliser *normaliser, size_t n_skipped);
+void kr_state_reset(struct kr_state *state, const struct kr_normaliser *normaliser,
+                    size_t n_skipped);
 
 /* Encode bars [n] behind the last row, in blocks. Return: 0, -ENOSPC (nothing appended), positive 1 if a
  * value was clipped (appended). */

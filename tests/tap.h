@@ -33,12 +33,12 @@ const char *kt_shared(const char *relative);
 const char *kt_tmp(void);
 
 /* CU_ASSERT with a message: the condition, then printf arguments. */
-#define KT_CHECK(condition, ...)                                                                        \
-    do {                                                                                                \
-        bool kt_ok_ = (condition);                                                                      \
-        if (!kt_ok_)                                                                                    \
-            kt_note(__VA_ARGS__);                                                                       \
-        CU_assertImplementation(kt_ok_, __LINE__, #condition, __FILE__, "", CU_FALSE);                  \
+#define KT_CHECK(condition, ...)                                                                   \
+    do {                                                                                           \
+        bool kt_ok_ = (condition);                                                                 \
+        if (!kt_ok_)                                                                               \
+            kt_note(__VA_ARGS__);                                                                  \
+        CU_assertImplementation(kt_ok_, __LINE__, #condition, __FILE__, "", CU_FALSE);             \
     } while (0)
 
 #endif

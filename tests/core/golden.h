@@ -22,9 +22,11 @@ struct kt_golden {
 bool kt_golden_open(struct kt_golden *golden, const char *model, const char *name);
 void kt_golden_close(struct kt_golden *golden);
 /* NULL after a failed assertion where the tensor is missing; shape[0..1] if the pointers are not NULL. */
-const float *kt_floats(struct kt_golden *golden, const char *tensor, size_t *ret_rows, size_t *ret_cols);
+const float *kt_floats(struct kt_golden *golden, const char *tensor, size_t *ret_rows,
+                       size_t *ret_cols);
 const double *kt_doubles(struct kt_golden *golden, const char *tensor, size_t *ret_rows);
-const int64_t *kt_ints(struct kt_golden *golden, const char *tensor, size_t *ret_rows, size_t *ret_cols);
+const int64_t *kt_ints(struct kt_golden *golden, const char *tensor, size_t *ret_rows,
+                       size_t *ret_cols);
 /* A number of the file's metadata. */
 double kt_setting(const struct kt_golden *golden, const char *key);
 
@@ -35,6 +37,7 @@ struct kr_stamp *kt_stamps(struct kt_golden *golden, const int64_t *ts_ns, size_
 /* max |a - b| over n values; nan counts as infinite. */
 double kt_max_difference(const float *a, const float *b, size_t n);
 /* Print the largest difference of a tensor and assert that it is within tolerance. */
-void kt_within(const struct kt_golden *golden, const char *tensor, double difference, double tolerance);
+void kt_within(const struct kt_golden *golden, const char *tensor, double difference,
+               double tolerance);
 
 #endif

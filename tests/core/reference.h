@@ -30,9 +30,9 @@ void kt_ref_decode(const struct kr_model *model, const uint16_t *s1, const uint1
 
 /* One path behind bars [n] that are normalised already: tokens [horizon] and bars [horizon][6]. */
 struct kt_ref_request {
-    const float *x;                 /* [n][6] */
-    const struct kr_stamp *stamps;  /* [n] */
-    const struct kr_stamp *future;  /* [horizon] */
+    const float *x;                /* [n][6] */
+    const struct kr_stamp *stamps; /* [n] */
+    const struct kr_stamp *future; /* [horizon] */
     size_t n, horizon, max_context;
     struct kr_sampling sampling;
     uint64_t key;
@@ -40,7 +40,7 @@ struct kt_ref_request {
     uint32_t path;
     struct kr_normaliser normaliser;
 };
-void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *request, uint16_t *ret_s1,
-                 uint16_t *ret_s2, float *ret_bars);
+void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *request,
+                 uint16_t *ret_s1, uint16_t *ret_s2, float *ret_bars);
 
 #endif
