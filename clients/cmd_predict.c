@@ -5,7 +5,6 @@
 #include "clients/named_calendar.h"
 #include "clients/offline.h"
 #include "clients/progress.h"
-#include "clients/time_unit.h"
 #include "core/kernels.h"
 
 #include <errno.h>
@@ -20,11 +19,12 @@ static const double default_levels[] = {0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95};
 enum format { CSV, JSON, SAFETENSORS };
 static const char *const formats[] = {"csv", "json", "safetensors", NULL};
 static const char *const stamps[] = {"open", "close", NULL};
+static const char *const modes[] = {"auto", "exact", "anchored", "rolling", NULL};
 
 struct settings {
     const char *predictor, *tokenizer, *bars, *uniforms, *timezone, *calendar, *config, *output;
     struct kr_interval interval;
-    bool interval_given, horizon_given, paths_given, timezone_given;
+    bool interval_given, horizon_given, paths_given, timezone_given, unit_given;
     size_t mode, stamp, format, time_unit;
     int64_t first_row;
     struct kc_offline_config offline;
@@ -93,7 +93,7 @@ static int read_input(struct predict *predict)
         .zone = predict->zone,
         .stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN,
         .interval = settings->interval_given ? &settings->interval : NULL,
-        .time_unit_ns = kc_time_units_ns[settings->time_unit]};
+        .time_unit_ns = settings->unit_given ? kc_time_units_ns[settings->time_unit] : 0};
     r = kc_input_read(&predict->source, &predict->input, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
@@ -372,7 +372,7 @@ int kc_cmd_predict(int argc, char **argv)
         {"max-context", "C", "rows that the model may see (512)", KC_COUNT, &o->max_context, 1,
          1e6, NULL, NULL},
         {"mode", "MODE", "auto, exact, anchored or rolling (auto)", KC_CHOICE, &s->mode, 0, 0,
-         kr_mode_names, NULL},
+         modes, NULL},
         {"anchor", "N", "mean and std of the window's first N bars; implies anchored", KC_COUNT,
          &o->anchor, 1, 1e7, NULL, NULL},
         {"first-row", "N", "row number of the window's first bar, for models with an attention "
@@ -385,7 +385,7 @@ int kc_cmd_predict(int argc, char **argv)
         {"stamp", "open|close", "what the file's stamps mark (open)", KC_CHOICE, &s->stamp, 0, 0,
          stamps, NULL},
         {"time-unit", "s|ms|us|ns", "of stamps that are integers", KC_CHOICE, &s->time_unit, 0, 0,
-         kc_time_units, NULL},
+         kc_time_units, &s->unit_given},
         {"calendar", "NAME", "when future bars open: infer, 24x7, weekdays, or a [calendar NAME] of "
                              "--config (infer)", KC_TEXT, &s->calendar, 0, 0, NULL, NULL},
         {"config", "FILE", "where calendars stand (" KC_CONFIG_FILE ")", KC_TEXT, &s->config, 0, 0,

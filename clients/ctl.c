@@ -142,7 +142,7 @@ struct parse {
 
 #define FIRST_KEY 0x100 /* above all characters: no short options */
 
-static const char *range_text(const struct kc_option *option, char text[80])
+static const char *range_text(const struct kc_option *option, char text[120])
 {
     char low[KC_NUMBER_TEXT], high[KC_NUMBER_TEXT];
     const char *what = option->kind == KC_COUNT ? "a whole number" : "a number";
@@ -150,9 +150,9 @@ static const char *range_text(const struct kc_option *option, char text[80])
     kc_write_number(low, option->min);
     kc_write_number(high, option->max);
     if (isinf(option->max))
-        snprintf(text, 80, "%s from %s", what, low);
+        snprintf(text, 120, "%s from %s", what, low);
     else
-        snprintf(text, 80, "%s %s to %s", what, low, high);
+        snprintf(text, 120, "%s %s to %s", what, low, high);
     return text;
 }
 

@@ -93,7 +93,7 @@ static int64_t *widen(const uint16_t *ids, size_t n)
 }
 
 static struct kr_tensor tensor(const char *name, enum kr_dtype dtype, const void *data, size_t rank,
-                               const size_t shape[3])
+                               const size_t *shape)
 {
     struct kr_tensor t = {.name = name, .dtype = dtype, .rank = rank, .n_items = 1, .data = data};
 

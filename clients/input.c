@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "clients/input.h"
 
-#include "clients/csv.h"
 #include "core/safetensors.h"
 
 #include <errno.h>
@@ -11,6 +10,9 @@
 #include <string.h>
 
 #define DAY_S INT64_C(86400)
+
+const char *const kc_time_units[] = {"s", "ms", "us", "ns", NULL};
+const int64_t kc_time_units_ns[] = {1000000000, 1000000, 1000, 1};
 
 void kc_input_free(struct kc_input *input)
 {
@@ -298,4 +300,17 @@ static bool ends_with(const char *text, const char *end)
     size_t length = strlen(text), n = strlen(end);
 
     return length >= n && strcmp(text + length - n, end) == 0;
+}
+
+static int read_csv(const struct kc_input_config *config, struct kc_input *input, struct kr_error *error)
+{
+    (void)config; (void)input;
+    return kr_error_set(error, -EBADMSG, "csv");
+}
+
+int kc_input_read(const struct kc_input_config *config, struct kc_input *ret, struct kr_error *error)
+{
+    *ret = (struct kc_input){0};
+    return ends_with(config->path, ".safetensors") ? read_safetensors(config, ret, error)
+                                                   : read_csv(config, ret, error);
 }

@@ -5,13 +5,16 @@
 
 #include "core/calendar.h"
 
+/* Units of integer stamps, and their length; NULL-terminated. */
+extern const char *const kc_time_units[];
+extern const int64_t kc_time_units_ns[];
+
 struct kc_input_config {
     const char *path;
-    const struct kr_zone *zone;      /* of naive stamps, and of the model's calendar */
-    const struct kr_zone *naive;     /* NULL: `zone` */
-    enum kr_stamp_kind stamp;        /* what the file's stamps mark */
+    const struct kr_zone *zone;         /* of naive stamps, and of the model's calendar */
+    enum kr_stamp_kind stamp;           /* what the file's stamps mark */
     const struct kr_interval *interval; /* NULL: the file's most frequent spacing */
-    int64_t time_unit_ns;            /* of integer stamps; 0: not said, so they are refused */
+    int64_t time_unit_ns;               /* of integer stamps; 0: not said, so they are refused */
 };
 
 struct kc_input {
