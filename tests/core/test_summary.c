@@ -281,6 +281,11 @@ static void constant_paths(void)
     CU_ASSERT_EQUAL(summary.mdd.mean, 0);
 
     for (size_t i = 0; i < 32 * 3; i++)
+        closes[i] = 0.7f;
+    compute(&summary, closes, 32, 3, 0.7); /* f32 lies below, where 0.1 lies above */
+    CU_ASSERT_EQUAL(summary.p_up[2], 0.5);
+
+    for (size_t i = 0; i < 32 * 3; i++)
         closes[i] = 0.25f;
     compute(&summary, closes, 32, 3, 0.25);
     CU_ASSERT_EQUAL(summary.vol.mean, 0);
