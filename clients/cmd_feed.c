@@ -146,7 +146,7 @@ static int feed_file(const struct settings *settings)
         .path = settings->file,
         .stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN,
         .interval = &settings->interval,
-        .time_unit_ns = settings->unit_given ? kc_time_units_ns[settings->unit] : 0};
+        .time_unit = settings->unit_given ? kc_time_units[settings->unit] : NULL};
     struct kc_input input = {0};
     struct kr_zone *zone = NULL;
     struct kr_error error;

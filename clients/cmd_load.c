@@ -85,7 +85,7 @@ int kc_cmd_load(int argc, char **argv)
     config.zone = zone;
     config.stamp = stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN;
     config.interval = &interval;
-    config.time_unit_ns = unit_given ? kc_time_units_ns[unit] : 0;
+    config.time_unit = unit_given ? kc_time_units[unit] : NULL;
     r = kc_input_read(&config, &input, &error);
     status = r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : kc_ask_open(&ask);
     if (!status)

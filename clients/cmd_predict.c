@@ -93,7 +93,7 @@ static int read_input(struct predict *predict)
         .zone = predict->zone,
         .stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN,
         .interval = settings->interval_given ? &settings->interval : NULL,
-        .time_unit_ns = settings->unit_given ? kc_time_units_ns[settings->time_unit] : 0};
+        .time_unit = settings->unit_given ? kc_time_units[settings->time_unit] : NULL};
     r = kc_input_read(&predict->source, &predict->input, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }

@@ -4,6 +4,7 @@
 #include "clients/progress.h"
 #include "clients/publisher.h"
 #include "clients/simulate.h"
+#include "clients/stamp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,9 +23,9 @@ struct settings {
 
 static void write_bar(FILE *file, const struct kr_bar *bar)
 {
-    char text[KC_TIME_TEXT];
+    char text[KC_STAMP_LENGTH];
 
-    kc_write_time(text, bar->t_ns);
+    kc_stamp_format(bar->t_ns, text);
     fputs(text, file);
     for (int c = 0; c < KR_COLUMNS; c++) {
         char number[KC_NUMBER_TEXT];

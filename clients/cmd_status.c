@@ -2,6 +2,7 @@
 /* kronosctl status: the daemon's counters. */
 #include "clients/ask.h"
 #include "clients/packed_json.h"
+#include "clients/stamp.h"
 
 #include <inttypes.h>
 
@@ -63,9 +64,9 @@ static void print_table(const msgpack_object *status)
         printf("%*s", 18 - width, "");
         if (value->type == MSGPACK_OBJECT_POSITIVE_INTEGER && key->via.str.size == 3 &&
             key->via.str.ptr[0] == 'p') { /* pub: the only time among them */
-            char time[KC_TIME_TEXT];
+            char time[KC_STAMP_LENGTH];
 
-            kc_write_time(time, (int64_t)value->via.u64);
+            kc_stamp_format((int64_t)value->via.u64, time);
             fputs(time, stdout);
         } else {
             print_value(value);

@@ -2,6 +2,7 @@
 /* kronosctl symbols: the daemon's streams. */
 #include "clients/ask.h"
 #include "clients/packed_json.h"
+#include "clients/stamp.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,10 +37,10 @@ static int print_table(struct kc_ask *ask)
            "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION");
     for (size_t i = 0; i < n; i++) {
         const struct kronosd_symbol *s = &symbols[i];
-        char time[KC_TIME_TEXT] = "-", close[KC_NUMBER_TEXT] = "-";
+        char time[KC_STAMP_LENGTH] = "-", close[KC_NUMBER_TEXT] = "-";
 
         if (s->has_last) {
-            kc_write_time(time, s->last_t_ns);
+            kc_stamp_format(s->last_t_ns, time);
             kc_write_number(close, s->last_close);
         }
         printf("%-16s %-8s %-12s %-10s %10" PRId64 " %8" PRIu64 "  %-20s %14s  %s\n", s->symbol,

@@ -320,38 +320,6 @@ size_t kc_write_number(char ret[KC_NUMBER_TEXT], double value)
     return (size_t)length;
 }
 
-size_t kc_write_float(char ret[KC_NUMBER_TEXT], float value)
-{
-    int length = 0;
-
-    for (int digits = 6; digits <= 9; digits++) {
-        length = snprintf(ret, KC_NUMBER_TEXT, "%.*g", digits, (double)value);
-        if (strtof(ret, NULL) == value)
-            break;
-    }
-    return (size_t)length;
-}
-
-size_t kc_write_time(char ret[KC_TIME_TEXT], int64_t t_ns)
-{
-    const int64_t second = 1000000000;
-    int64_t fraction = ((t_ns % second) + second) % second;
-    time_t seconds = (time_t)((t_ns - fraction) / second);
-    struct tm tm;
-    size_t length = 0;
-
-    if (gmtime_r(&seconds, &tm))
-        length = strftime(ret, KC_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (fraction) {
-        length += (size_t)snprintf(ret + length, KC_TIME_TEXT - length, ".%09" PRId64, fraction);
-        while (ret[length - 1] == '0')
-            length--;
-    }
-    ret[length++] = 'Z';
-    ret[length] = '\0';
-    return length;
-}
-
 /* Output */
 
 static bool is_stdout(const char *path)

@@ -102,13 +102,6 @@ bool kc_read_duration(const char *text, int64_t *ret_ns) kr_must_check;
  * words. Return: its length. */
 #define KC_NUMBER_TEXT 32
 size_t kc_write_number(char ret[KC_NUMBER_TEXT], double value);
-/* The same for a float: shortest text that reads back as the same float. */
-size_t kc_write_float(char ret[KC_NUMBER_TEXT], float value);
-
-/* "2024-01-31T09:30:00Z", with a fraction only where there is one. */
-#define KC_TIME_TEXT 40
-size_t kc_write_time(char ret[KC_TIME_TEXT], int64_t t_ns);
-
 /* Open `path` for writing, NULL or "-" for stdout. Return: 0, or KC_OUTPUT after the error line. */
 int kc_open_output(const char *path, FILE **ret) kr_must_check;
 /* Flush and close what kc_open_output() gave, and look for errors of all that was written. Return: 0, or

@@ -3,6 +3,7 @@
 
 #include "clients/ctl.h"
 #include "clients/packed_json.h"
+#include "clients/stamp.h"
 #include "core/safetensors.h"
 
 #include <errno.h>
@@ -37,9 +38,9 @@ int kc_output_csv(FILE *stream, const int64_t *t_ns, const struct kr_summary *su
     }
     putc('\n', stream);
     for (size_t i = 0; i < summary->n_steps && !ferror(stream); i++) {
-        char time[KC_TIME_TEXT];
+        char time[KC_STAMP_LENGTH];
 
-        kc_write_time(time, t_ns[i]);
+        kc_stamp_format(t_ns[i], time);
         for (int c = 0; c < KR_COLUMNS; c++) {
             const struct kr_band *band = &summary->columns[c];
 

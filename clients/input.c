@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "clients/input.h"
 
+#include "clients/csv.h"
+#include "clients/stamp.h"
 #include "core/safetensors.h"
 
 #include <errno.h>
@@ -9,80 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY_S INT64_C(86400)
-
 const char *const kc_time_units[] = {"s", "ms", "us", "ns", NULL};
-const int64_t kc_time_units_ns[] = {1000000000, 1000000, 1000, 1};
 
 void kc_input_free(struct kc_input *input)
 {
     free(input->bars);
     free(input->future_ns);
     *input = (struct kc_input){0};
-}
-
-/* Interval */
-
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Of sorted values [n], n >= 1; the smallest of equally frequent ones. */
-static int64_t most_frequent(const int64_t *values, size_t n)
-{
-    int64_t best = values[0];
-    size_t most = 0, run = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        run = i > 0 && values[i] == values[i - 1] ? run + 1 : 1;
-        if (run > most) {
-            most = run;
-            best = values[i];
-        }
-    }
-    return best;
-}
-
-/* The largest unit that divides it. */
-static bool interval_from(int64_t ns, struct kr_interval *ret)
-{
-    static const struct {
-        int64_t seconds;
-        char unit;
-    } units[] = {{7 * DAY_S, 'w'}, {DAY_S, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
-    int64_t seconds = ns / 1000000000;
-    char text[32];
-
-    if (ns <= 0 || ns % 1000000000)
-        return false;
-    for (size_t i = 0; i < KR_ARRAY_LENGTH(units); i++) {
-        if (seconds % units[i].seconds)
-            continue;
-        snprintf(text, sizeof(text), "%" PRId64 "%c", seconds / units[i].seconds, units[i].unit);
-        return kr_interval_parse(text, ret) == 0;
-    }
-    return false;
-}
-
-bool kc_input_interval(const struct kr_bar *bars, size_t n, struct kr_interval *ret)
-{
-    int64_t *spacing;
-    bool found;
-
-    if (n < 2)
-        return false;
-    spacing = calloc(n - 1, sizeof(*spacing));
-    if (!spacing)
-        return false;
-    for (size_t i = 0; i + 1 < n; i++)
-        spacing[i] = bars[i + 1].t_ns - bars[i].t_ns;
-    qsort(spacing, n - 1, sizeof(*spacing), by_value);
-    found = interval_from(most_frequent(spacing, n - 1), ret);
-    free(spacing);
-    return found;
 }
 
 /* Safetensors */
@@ -191,6 +126,29 @@ static int read_future(const struct kr_safetensors *file, struct kc_input *input
     return 0;
 }
 
+/* From stamps as delivered to open times, once the interval is known. */
+static int settle(const struct kc_input_config *config, const int64_t *stamps,
+                  struct kc_input *input, struct kr_error *error)
+{
+    int r = 0;
+
+    if (config->interval)
+        input->interval = *config->interval;
+    else
+        r = kc_csv_infer_interval(config->zone, stamps, input->n, &input->interval);
+    if (r == -EINVAL && input->future_ns && config->stamp == KR_STAMP_OPEN)
+        r = kr_interval_parse("1m", &input->interval); /* the file says all that it would be for */
+    if (r == -ENOMEM)
+        return kr_error_set(error, r, "out of memory");
+    for (size_t i = 0; i < input->n && r == 0 && config->stamp == KR_STAMP_CLOSE; i++)
+        r = kr_interval_shift(config->zone, &input->interval, stamps[i], -1, &input->bars[i].t_ns);
+    if (r < 0)
+        return kr_error_set(error, -EBADMSG,
+                            "%s: ts_ns: expected evenly spaced times (or --interval), found others",
+                            config->path);
+    return 0;
+}
+
 static int read_tensors(const struct kr_safetensors *file, const struct kc_input_config *config,
                         struct kc_input *input, struct kr_error *error)
 {
@@ -220,25 +178,13 @@ static int read_tensors(const struct kr_safetensors *file, const struct kc_input
                          kr_safetensors_path(file), kr_dtype_name(bars->dtype));
     else
         r = fill_bars(file, config, values, stamps, input, error);
+    if (r == 0)
+        r = read_future(file, input, error);
+    if (r == 0)
+        r = settle(config, stamps, input, error);
     free(values);
     free(stamps);
-    return r == 0 ? read_future(file, input, error) : r;
-}
-
-/* From stamps as delivered to open times, once the interval is known. */
-static int settle(const struct kc_input_config *config, struct kc_input *input,
-                  struct kr_error *error)
-{
-    if (config->interval)
-        input->interval = *config->interval;
-    else if (!kc_input_interval(input->bars, input->n, &input->interval))
-        return kr_error_set(error, -EBADMSG, "%s: ts_ns: expected times whose spacing is an "
-                                             "interval (or --interval), found others",
-                            config->path);
-    if (input->tensors && config->stamp == KR_STAMP_CLOSE)
-        for (size_t i = 0; i < input->n; i++)
-            input->bars[i].t_ns -= input->interval.ns;
-    return 0;
+    return r;
 }
 
 static int read_safetensors(const struct kc_input_config *config, struct kc_input *input,
@@ -252,7 +198,7 @@ static int read_safetensors(const struct kc_input_config *config, struct kc_inpu
     input->tensors = true;
     r = read_tensors(file, config, input, error);
     kr_safetensors_close(&file);
-    return r == 0 ? settle(config, input, error) : r;
+    return r;
 }
 
 int kc_input_uniforms(const char *path, double **ret, size_t *ret_paths, size_t *ret_horizon,
@@ -302,10 +248,22 @@ static bool ends_with(const char *text, const char *end)
     return length >= n && strcmp(text + length - n, end) == 0;
 }
 
-static int read_csv(const struct kc_input_config *config, struct kc_input *input, struct kr_error *error)
+static int read_csv(const struct kc_input_config *config, struct kc_input *input,
+                    struct kr_error *error)
 {
-    (void)config; (void)input;
-    return kr_error_set(error, -EBADMSG, "csv");
+    struct kc_csv_options options = {
+        .zone = config->zone, .stamp = config->stamp, .interval = config->interval};
+    struct kc_bars bars = {0};
+    int r = config->time_unit ? kc_time_unit_parse(config->time_unit, &options.unit_ns) : 0;
+
+    if (r == 0)
+        r = kc_csv_read(config->path, &options, &bars, error);
+    if (r < 0)
+        return r;
+    input->bars = bars.bars; /* handed over */
+    input->n = bars.n;
+    input->interval = bars.interval;
+    return 0;
 }
 
 int kc_input_read(const struct kc_input_config *config, struct kc_input *ret, struct kr_error *error)

@@ -5,20 +5,19 @@
 
 #include "core/calendar.h"
 
-/* Units of integer stamps, and their length; NULL-terminated. */
+/* "s", "ms", "us", "ns", for an option; NULL-terminated. */
 extern const char *const kc_time_units[];
-extern const int64_t kc_time_units_ns[];
 
 struct kc_input_config {
     const char *path;
     const struct kr_zone *zone;         /* of naive stamps, and of the model's calendar */
     enum kr_stamp_kind stamp;           /* what the file's stamps mark */
-    const struct kr_interval *interval; /* NULL: the file's most frequent spacing */
-    int64_t time_unit_ns;               /* of integer stamps; 0: not said, so they are refused */
+    const struct kr_interval *interval; /* NULL: as kc_csv_infer_interval() finds it */
+    const char *time_unit;              /* of a CSV's integer stamps; NULL: not said, so refused */
 };
 
 struct kc_input {
-    struct kr_bar *bars; /* [n], rising open times, all columns resolved */
+    struct kr_bar *bars; /* [n], n >= 1, rising open times, all columns resolved */
     size_t n;
     bool tensors;        /* of a safetensors file */
     struct kr_interval interval; /* given, or found */
@@ -36,9 +35,5 @@ void kc_input_free(struct kc_input *input);
 /* `uniforms` [S,2H] f64 of a safetensors file; *ret is for free(). Return: as above. */
 int kc_input_uniforms(const char *path, double **ret, size_t *ret_paths, size_t *ret_horizon,
                       struct kr_error *error) kr_must_check;
-
-/* The most frequent distance between open times [n], as an interval. Return: false if n < 2 or it is no
- * interval. */
-bool kc_input_interval(const struct kr_bar *bars, size_t n, struct kr_interval *ret) kr_must_check;
 
 #endif

@@ -79,25 +79,33 @@ static int set_future(struct kc_offline *offline, const struct kc_offline_config
                       const struct kc_input_config *source, const struct kc_input *input,
                       const struct kr_calendar *calendar, struct kr_error *error)
 {
-    int64_t close = source->stamp == KR_STAMP_CLOSE ? input->interval.ns : 0;
     int64_t last_ns = input->bars[input->n - 1].t_ns;
+    int r = 0;
 
-    if (input->future_ns) {
-        if (input->n_future < config->horizon)
-            return kr_error_set(error, -EBADMSG,
-                                "%s: future_ts_ns: expected %zu times later than the last bar, "
-                                "found %zu",
-                                source->path, config->horizon, input->n_future);
-        for (size_t i = 0; i < config->horizon; i++)
-            offline->t_ns[i] = input->future_ns[i] - close;
-    } else if (kr_calendar_next(calendar, &input->interval, last_ns, config->horizon,
-                                offline->t_ns) < 0) {
+    if (input->future_ns && input->n_future < config->horizon)
         return kr_error_set(error, -EBADMSG,
-                            "%s: calendar: expected an open session within 400 days, found none",
-                            source->path);
+                            "%s: future_ts_ns: expected %zu times later than the last bar, found "
+                            "%zu",
+                            source->path, config->horizon, input->n_future);
+    if (!input->future_ns)
+        r = kr_calendar_next(calendar, &input->interval, last_ns, config->horizon, offline->t_ns);
+    for (size_t i = 0; i < config->horizon && r == 0; i++) {
+        if (!input->future_ns) {
+            r = kr_stamp_of_open(source->zone, &input->interval, source->stamp, offline->t_ns[i],
+                                 &offline->stamps[i]);
+            continue;
+        }
+        kr_zone_stamp(source->zone, input->future_ns[i], &offline->stamps[i]);
+        offline->t_ns[i] = input->future_ns[i];
+        if (source->stamp == KR_STAMP_CLOSE)
+            r = kr_interval_shift(source->zone, &input->interval, input->future_ns[i], -1,
+                                  &offline->t_ns[i]);
     }
-    for (size_t i = 0; i < config->horizon; i++)
-        kr_zone_stamp(source->zone, offline->t_ns[i] + close, &offline->stamps[i]);
+    if (r < 0)
+        return kr_error_set(error, -EBADMSG,
+                            "%s: calendar: expected %zu open slots, 400 days apart at most, found "
+                            "fewer",
+                            source->path, config->horizon);
     return 0;
 }
 
