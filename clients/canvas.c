@@ -325,7 +325,7 @@ static void resolve(const struct kc_cell *cell, enum kc_depth depth, char glyph[
     }
 }
 
-void kc_canvas_row(const struct kc_canvas *canvas, int y, enum kc_depth depth, struct kc_text *ret)
+int kc_canvas_row(const struct kc_canvas *canvas, int y, enum kc_depth depth, struct kc_text *ret)
 {
     struct look current = {0}, look;
     int blanks = 0;
@@ -354,6 +354,7 @@ void kc_canvas_row(const struct kc_canvas *canvas, int y, enum kc_depth depth, s
     }
     if (changed)
         kc_text_add(ret, "\033[0m");
+    return canvas->width - blanks;
 }
 
 void kc_canvas_write(const struct kc_canvas *canvas, enum kc_depth depth, struct kc_text *ret)

@@ -81,8 +81,8 @@ void kc_canvas_line(struct kc_canvas *canvas, int x0, int y0, int x1, int y1, en
                     int clip_top, int clip_bottom);
 
 /* Append one row as terminal text: escape sequences only where an ink changes, all attributes off at its
- * end, trailing blanks kept out. No newline. */
-void kc_canvas_row(const struct kc_canvas *canvas, int y, enum kc_depth depth, struct kc_text *ret);
+ * end, trailing blanks kept out. No newline. Return: the cells written. */
+int kc_canvas_row(const struct kc_canvas *canvas, int y, enum kc_depth depth, struct kc_text *ret);
 /* All rows as lines, for files and tests. */
 void kc_canvas_write(const struct kc_canvas *canvas, enum kc_depth depth, struct kc_text *ret);
 

@@ -138,7 +138,10 @@ static int feed(const struct settings *settings)
         r = send_bars(settings, simulators, publisher);
     kc_publisher_close(&publisher, r >= 0);
     free(simulators);
-    return r < 0 ? kc_publisher_failed(r, settings->endpoint) : KC_OK;
+    if (r < 0)
+        return kc_publisher_failed(r, settings->endpoint);
+    printf("sent %zu bars of each of %zu symbols\n", settings->n_bars, settings->n_symbols);
+    return KC_OK;
 }
 
 int kc_cmd_simulate(int argc, char **argv)

@@ -321,13 +321,13 @@ static void draw_header(struct kc_canvas *canvas, int x, int y, int end, const s
     draw_gauge(gauge, panel->p_up);
     snprintf(text, sizeof(text), "P(up) %s %.0f %%", gauge, 100 * panel->p_up);
     x = add_item(canvas, x, y, end, panel->p_up >= 0.5 ? KC_INK_UP : KC_INK_DOWN, text);
+    x = add_item(canvas, x, y, end, calibration_ink(panel->cal), panel->cal);
     snprintf(text, sizeof(text), "sd %.2f %%", 100 * panel->sd);
     x = add_item(canvas, x, y, end, KC_INK_PLAIN, text);
     if (isfinite(panel->var)) {
         snprintf(text, sizeof(text), "VaR95 %.2f %%", 100 * panel->var);
         x = add_item(canvas, x, y, end, KC_INK_PLAIN, text);
     }
-    x = add_item(canvas, x, y, end, calibration_ink(panel->cal), panel->cal);
     if (panel->epoch)
         snprintf(text, sizeof(text), "%s, epoch %llu, %zu bars", panel->mode,
                  (unsigned long long)panel->epoch, panel->bars);

@@ -16,7 +16,7 @@
 #define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
 /* Drawn as one: terminals that do not know it ignore it. */
 #define BEGIN_FRAME "\033[?2026h\033[H"
-#define END_FRAME   "\033[0m\033[J\033[?2026l"
+#define END_FRAME   "\033[0m\033[?2026l"
 
 static struct termios saved; /* of the keyboard's terminal */
 static bool keys_saved, entered;
@@ -185,8 +185,11 @@ int kc_screen_show(struct kc_screen *screen)
     frame->len = 0;
     kc_text_bytes(frame, BEGIN_FRAME, strlen(BEGIN_FRAME));
     for (int y = 0; y < screen->canvas.height; y++) {
-        kc_canvas_row(&screen->canvas, y, screen->depth, frame);
-        kc_text_add(frame, y + 1 < screen->canvas.height ? "\033[K\r\n" : "\033[K");
+        /* Behind a full row the cursor still stands on its last cell: erasing would take that. */
+        if (kc_canvas_row(&screen->canvas, y, screen->depth, frame) < screen->canvas.width)
+            kc_text_add(frame, "\033[K");
+        if (y + 1 < screen->canvas.height)
+            kc_text_add(frame, "\r\n");
     }
     kc_text_bytes(frame, END_FRAME, strlen(END_FRAME));
     if (frame->failed)

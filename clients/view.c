@@ -263,7 +263,7 @@ void kc_view_lost(struct kc_view *view, const char *interval, const char *symbol
 
 struct layout {
     int columns, rows; /* of panels */
-    int width, height; /* of one panel */
+    int width, height; /* of all of them */
 };
 
 #define HEADER_ROWS    1
@@ -287,8 +287,8 @@ static struct layout arrange(size_t n, int width, int height)
     }
     if ((size_t)layout.columns * (size_t)layout.rows < n)
         room--; /* for the line that says so */
-    layout.width = width / layout.columns;
-    layout.height = room / layout.rows;
+    layout.width = width;
+    layout.height = room;
     return layout;
 }
 
@@ -312,31 +312,45 @@ static void update_rate(struct kc_view *view, int64_t now_ns)
     }
 }
 
+/* The figures on the right, as many as there is room for. */
+static void draw_figures(const struct kc_view *view, struct kc_canvas *canvas, int from)
+{
+    char figures[4][96];
+    size_t n = 0;
+
+    /* the least important first */
+    if (view->has_status) {
+        snprintf(figures[n++], sizeof(figures[0]), "lag %.1f ms  %.0f MB", (double)view->lag_us / 1e3,
+                 (double)view->rss_bytes / 1e6);
+        snprintf(figures[n++], sizeof(figures[0]), "%" PRIu64 " bars, %" PRIu64 " rejected",
+                 view->received, view->rejected);
+    }
+    snprintf(figures[n++], sizeof(figures[0]), "%" PRIu64 " forecasts  %.1f/s", view->n_forecasts,
+             view->rate);
+    if (view->lost)
+        snprintf(figures[n++], sizeof(figures[0]), "%" PRIu64 " lost", view->lost);
+    for (int end = canvas->width - 1; n > 0;) {
+        const char *text = figures[--n];
+        int start = end - (int)strlen(text);
+
+        if (start <= from)
+            return;
+        kc_canvas_text(canvas, start, 0, strstr(text, "lost") ? KC_INK_DOWN : KC_INK_DIM, end - start,
+                       text);
+        end = start - 2;
+    }
+}
+
 static void draw_top(const struct kc_view *view, struct kc_canvas *canvas)
 {
-    int x = kc_canvas_text(canvas, 1, 0, KC_INK_TITLE, canvas->width, "kronosd"), end;
+    int x = kc_canvas_text(canvas, 1, 0, KC_INK_TITLE, canvas->width, "kronosd");
     const char *model = view->n ? view->streams[0]->model : "";
-    char text[256];
-    int length = 0;
 
-    x = kc_canvas_printf(canvas, x + 2, 0, KC_INK_DIM, canvas->width - x, "%s", view->endpoint);
     if (model[0])
-        x = kc_canvas_printf(canvas, x + 2, 0, KC_INK_PLAIN, canvas->width - x, "model %s", model);
+        x = kc_canvas_printf(canvas, x + 2, 0, KC_INK_PLAIN, canvas->width - x - 2, "model %s", model);
     if (view->title)
         x = kc_canvas_text(canvas, x + 2, 0, KC_INK_WARN, canvas->width - x - 2, view->title);
-    if (view->has_status)
-        length = snprintf(text, sizeof(text),
-                          "%" PRIu64 " bars, %" PRIu64 " rejected  lag %.1f ms  %.0f MB  ",
-                          view->received, view->rejected, (double)view->lag_us / 1e3,
-                          (double)view->rss_bytes / 1e6);
-    length += snprintf(text + length, sizeof(text) - (size_t)length,
-                       "%" PRIu64 " forecasts  %.1f/s", view->n_forecasts, view->rate);
-    if (view->lost)
-        length += snprintf(text + length, sizeof(text) - (size_t)length, "  %" PRIu64 " lost",
-                           view->lost);
-    end = canvas->width - 1 - length;
-    if (end > x + 1)
-        kc_canvas_text(canvas, end, 0, view->lost ? KC_INK_WARN : KC_INK_DIM, length, text);
+    draw_figures(view, canvas, x + 1);
 }
 
 static void draw_stream(struct kc_stream *stream, struct kc_canvas *canvas, int x, int y, int w, int h)
@@ -366,16 +380,18 @@ void kc_view_draw(struct kc_view *view, struct kc_canvas *canvas, int64_t now_ns
     update_rate(view, now_ns);
     draw_top(view, canvas);
     if (view->n == 0) {
-        kc_canvas_text(canvas, 1, canvas->height / 2, KC_INK_DIM, canvas->width - 2,
-                       "waiting for the first forecast ... (q quits)");
+        kc_canvas_printf(canvas, 1, canvas->height / 2, KC_INK_DIM, canvas->width - 2,
+                         "waiting for forecasts from %s ... (q quits)", view->endpoint);
         return;
     }
     view->page = KR_MIN(view->page, pages - 1);
     for (size_t i = 0; i < each && view->page * each + i < view->n; i++) {
         int column = (int)(i % (size_t)layout.columns), row = (int)(i / (size_t)layout.columns);
+        int x = layout.width * column / layout.columns, y = layout.height * row / layout.rows;
 
-        draw_stream(view->streams[view->page * each + i], canvas, column * layout.width,
-                    HEADER_ROWS + row * layout.height, layout.width, layout.height);
+        draw_stream(view->streams[view->page * each + i], canvas, x, HEADER_ROWS + y,
+                    layout.width * (column + 1) / layout.columns - x,
+                    layout.height * (row + 1) / layout.rows - y);
     }
     if (pages > 1)
         kc_canvas_printf(canvas, 1, canvas->height - 1, KC_INK_DIM, canvas->width - 2,
