@@ -226,19 +226,6 @@ int64_t kr_interval_days(const struct kr_interval *interval)
     return interval->ns % day_ns == 0 ? interval->ns / day_ns : 0;
 }
 
-/* Time of day at which a day's bar opens. A bar at the first instant of a day that lost its midnight
- * to daylight saving opens at midnight on all others. */
-static int64_t time_of_day(const struct kr_zone *zone, int64_t t_ns, int64_t *ret_day)
-{
-    int64_t local_s = kr_zone_local(zone, t_ns);
-    int64_t day = kr_floor_div(local_s, KR_S_PER_DAY), first_ns;
-
-    *ret_day = day;
-    if (kr_zone_utc_from(zone, day * KR_S_PER_DAY, INT64_MIN, &first_ns) == 0 && first_ns == t_ns)
-        return 0;
-    return local_s - day * KR_S_PER_DAY;
-}
-
 int kr_interval_shift(const struct kr_zone *zone, const struct kr_interval *interval, int64_t t_ns,
                       int64_t n, int64_t *ret_t_ns)
 {
@@ -249,7 +236,7 @@ int kr_interval_shift(const struct kr_zone *zone, const struct kr_interval *inte
         __builtin_add_overflow(t_ns, shift, &shifted_ns))
         return -ERANGE;
     if (days > 0) {
-        second = time_of_day(zone, t_ns, &day);
+        second = kr_zone_time_of_day(zone, t_ns, &day);
         result = kr_zone_utc_from(zone, (day + n * days) * KR_S_PER_DAY + second,
                                   n > 0 ? t_ns : INT64_MIN, &shifted_ns);
         if (result < 0)
@@ -297,7 +284,7 @@ static int next_by_days(const struct kr_calendar *calendar, const struct kr_inte
 {
     const struct kr_zone *zone = kr_calendar_zone(calendar);
     int64_t days = kr_interval_days(interval), day, found;
-    int64_t second = time_of_day(zone, open_ns, &day),
+    int64_t second = kr_zone_time_of_day(zone, open_ns, &day),
             below_ns = kr_floor_mod(open_ns, KR_NS_PER_S);
 
     found = day;

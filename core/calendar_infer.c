@@ -16,9 +16,11 @@
 #define RECENT_DAYS 35
 #define RECENT_BARS 512
 
-/* The shortest break, and the silence that closes a slot even though it was covered only once. */
-#define BREAK_S   600
-#define SILENCE_S (6 * 3600)
+/* The shortest break; the silence that closes slots even though they were covered only once; and the
+ * same in a market that is known to have breaks. */
+#define BREAK_S         600
+#define SILENCE_S       (6 * 3600)
+#define SHORT_SILENCE_S 3600
 
 /* A slot may belong to a break if it is seen less often than `rare` times what is usual; the break as a
  * whole must be `rarest` times as rare. */
@@ -164,49 +166,54 @@ static bool place_is_rare(const struct place *place)
 
 /* How often a bar lies over places [start, start + n) that are open. Closed ones must not dilute it: so, how
  * often a place that was seen is seen on another day; or the share of days over the places ever seen, which
- * is less where busy places would outshine quiet ones. Where each was covered once there is but the plain
- * share. Return: 1 if there is nothing to tell. */
-static double rate_of(const struct place *places, size_t n_places, size_t start, size_t n)
+ * is less where busy places would outshine quiet ones. Where each was covered once: how often a bar is
+ * followed by the next. Return: 1 if there is nothing to tell. */
+static double rate_of(const struct survey *survey, const struct place *places, size_t n_places,
+                      size_t start, size_t n)
 {
-    double again = 0, seen = 0, seen_of = 0, once = 0, once_of = 0;
+    double again = 0, seen = 0, seen_of = 0, followed = 0, followed_of = 0;
 
     for (size_t i = start; i < start + n; i++) {
         const struct place *place = &places[i % n_places];
+        const struct place *next = &places[(i + survey->interval_slots) % n_places];
 
+        if (place->seen == 0)
+            continue;
         if (place->covered >= 2) {
             again += place->seen * (place->seen - 1) / (place->covered - 1);
             seen += place->seen;
-            seen_of += place->seen > 0 ? place->covered : 0;
-        } else if (place->covered > 0) {
-            once += place->seen;
-            once_of += place->covered;
+            seen_of += place->covered;
+        } else if (next->covered > 0) {
+            followed += next->seen > 0;
+            followed_of++;
         }
     }
     if (seen > 0)
         return KR_MIN(again / seen, seen / seen_of);
-    return once_of > 0 ? once / once_of : 1;
+    return followed_of > 0 ? followed / followed_of : 1;
 }
 
 /* The lower of the rates before and after a stretch, over its own length or a little more. The very next
  * place was seen or it would belong to the stretch, so it is no fair witness. */
-static double rate_beside(const struct place *places, size_t n_places, size_t start, size_t n)
+static double rate_beside(const struct survey *survey, const struct place *places, size_t n_places,
+                          size_t start, size_t n)
 {
     size_t n_beside = KR_MIN(KR_MAX(n, (size_t)NEIGHBOURS), (n_places - n) / 2);
 
     if (n_beside < 2)
         return 1;
-    return KR_MIN(rate_of(places, n_places, start + n_places - n_beside, n_beside - 1),
-                  rate_of(places, n_places, start + n + 1, n_beside - 1));
+    return KR_MIN(rate_of(survey, places, n_places, start + n_places - n_beside, n_beside - 1),
+                  rate_of(survey, places, n_places, start + n + 1, n_beside - 1));
 }
 
 /* Are n places in a row, from `start` on a circle of n_places, a break? That is, would bars that are
  * missing at random, as often as they are beside it, hardly ever leave it so empty? */
 static bool is_break(const struct survey *survey, const struct place *places, size_t n_places,
-                     size_t start, size_t n)
+                     size_t start, size_t n, int64_t silence_s)
 {
     /* All slots under one bar are one witness, hence interval_slots. */
     double enough = (log((double)n_places) + EVIDENCE) * (double)survey->interval_slots;
-    double beside = rate_beside(places, n_places, start, n);
+    double beside = rate_beside(survey, places, n_places, start, n);
     double seen = 0, expected = 0, once = 0, repeated = 0;
     int64_t length_s = (int64_t)n * survey->slot_s;
 
@@ -225,12 +232,12 @@ static bool is_break(const struct survey *survey, const struct place *places, si
     if (seen > expected * RAREST)
         return false;
     return (length_s >= BREAK_S && repeated >= enough) ||
-           (length_s >= SILENCE_S && once + repeated >= enough);
+           (length_s >= silence_s && once + repeated >= enough);
 }
 
 /* Find the breaks among places on a circle (a day, a week). */
 static void find_breaks(const struct survey *survey, const struct place *places, size_t n_places,
-                        bool *ret_closed)
+                        int64_t silence_s, bool *ret_closed)
 {
     size_t start = 0; /* outside of any stretch of rare places */
 
@@ -241,7 +248,7 @@ static void find_breaks(const struct survey *survey, const struct place *places,
 
         while (i + n < n_places && place_is_rare(&places[(start + i + n) % n_places]))
             n++;
-        if (n > 0 && is_break(survey, places, n_places, start + i, n))
+        if (n > 0 && is_break(survey, places, n_places, start + i, n, silence_s))
             for (size_t k = start + i; k < start + i + n; k++)
                 ret_closed[k % n_places] = true;
         i += n;
@@ -274,14 +281,16 @@ static int close_slots(struct survey *survey)
         return -ENOMEM;
     for (size_t s = 0; s < n; s++)
         places[s] = slot_place(survey, s);
-    usual = rate_of(places, n, 0, n);
+    usual = rate_of(survey, places, n, 0, n);
     for (size_t s = 0; s < n; s++)
         places[s].rate = usual;
-    find_breaks(survey, places, n, closed);
-    for (size_t i = 0; i < 7 * n; i++) {
+    find_breaks(survey, places, n, SILENCE_S, closed);
+    for (size_t i = 0; i < n; i++)
+        any = any || closed[i];
+    if (any)
+        find_breaks(survey, places, n, SHORT_SILENCE_S, closed);
+    for (size_t i = 0; i < 7 * n; i++)
         survey->closed[i] = survey->closed[i] || closed[i % n];
-        any = any || closed[i % n];
-    }
     return any;
 }
 
@@ -308,7 +317,7 @@ static int close_weekday_slots(struct survey *survey)
             place->rate = (all.seen - place->seen) / others;
         }
     }
-    find_breaks(survey, places, 7 * n, survey->closed);
+    find_breaks(survey, places, 7 * n, SILENCE_S, survey->closed);
     return 0;
 }
 

@@ -99,6 +99,12 @@ static double total_of(const float *weights, size_t n)
            ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
+/* Probability of a weight: rounded to f32 wherever it counts. */
+static inline float share(float weight, double total)
+{
+    return (float)((double)weight / total);
+}
+
 static void drop_after_top_p(const float *logits, size_t n, double top_p, float *weights,
                              uint32_t *order)
 {
@@ -107,57 +113,75 @@ static void drop_after_top_p(const float *logits, size_t n, double top_p, float 
 
     heap_build(logits, order, n);
     while (left > 0 && !(cumulative > top_p)) {
-        cumulative += (double)(float)((double)weights[heap_pop(logits, order, left)] / total);
+        cumulative += (double)share(weights[heap_pop(logits, order, left)], total);
         left--;
     }
     for (size_t i = 0; i < left; i++)
         weights[order[i]] = 0;
 }
 
-void kr_filter(const struct kr_sampling *sampling, const float *logits, size_t n, float *p,
-               uint32_t *order)
+/* Weights of the ids that are left, in proportion to their probabilities. Return: their sum. */
+static double weigh(const struct kr_sampling *sampling, const float *logits, size_t n,
+                    float *weights, uint32_t *order)
 {
     float max = logits[argmax(logits, n)];
     /* A temperature below f32 would divide 0 by 0; at the smallest normal number all but ties is gone. */
     float temperature = (float)KR_MAX(sampling->temperature, (double)FLT_MIN);
-    double total;
 
     /* The maximum is taken off first: the difference of the likeliest ids is exact, and no temperature
      * turns it into infinity less infinity. */
     for (size_t i = 0; i < n; i++)
-        p[i] = (logits[i] - max) / temperature;
-    kr_kernels()->exp_shifted(p, 0, n);
+        weights[i] = logits[i] - max;
+    if (temperature != 1)
+        for (size_t i = 0; i < n; i++)
+            weights[i] /= temperature;
+    kr_kernels()->exp_shifted(weights, 0, n);
     for (size_t i = 0; i < n; i++)
-        p[i] = p[i] < WEIGHT_MIN ? 0 : p[i];
+        weights[i] = weights[i] < WEIGHT_MIN ? 0 : weights[i];
     if (sampling->top_k > 0 && sampling->top_k < n)
-        drop_below_kth(logits, n, sampling->top_k, p, order);
+        drop_below_kth(logits, n, sampling->top_k, weights, order);
     else if (sampling->top_k == 0 && sampling->top_p < 1)
-        drop_after_top_p(logits, n, sampling->top_p, p, order);
-    total = total_of(p, n);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (float)((double)p[i] / total);
+        drop_after_top_p(logits, n, sampling->top_p, weights, order);
+    return total_of(weights, n);
 }
 
-size_t kr_pick(const float *p, size_t n, double u)
+void kr_filter(const struct kr_sampling *sampling, const float *logits, size_t n, float *p,
+               uint32_t *order)
+{
+    double total = weigh(sampling, logits, n, p, order);
+
+    for (size_t i = 0; i < n; i++)
+        p[i] = share(p[i], total);
+}
+
+/* kr_pick() on share(weights[i], total), computed as far as it is needed. */
+static size_t pick(const float *weights, size_t n, double total, double u)
 {
     double cumulative = 0;
     size_t last = n;
 
     for (size_t i = 0; i < n; i++) {
-        cumulative += (double)p[i];
+        cumulative += (double)share(weights[i], total);
         if (cumulative > u)
             return i;
     }
-    while (last > 1 && !(p[last - 1] > 0))
+    while (last > 1 && !(weights[last - 1] > 0))
         last--;
     return last - 1;
+}
+
+size_t kr_pick(const float *p, size_t n, double u)
+{
+    return pick(p, n, 1, u);
 }
 
 size_t kr_sample(const struct kr_sampling *sampling, const float *logits, size_t n, double u,
                  float *p, uint32_t *order)
 {
+    double total;
+
     if (sampling->top_k == 1)
         return argmax(logits, n);
-    kr_filter(sampling, logits, n, p, order);
-    return kr_pick(p, n, u);
+    total = weigh(sampling, logits, n, p, order);
+    return pick(p, n, total, u);
 }

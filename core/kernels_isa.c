@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The loops of kernels.h for one instruction set; the makefile compiles this file once for each, with
- * KR_ISA naming it. Plain loops of fixed width that the compiler turns into vectors: the arithmetic, FMA
- * included, is written out, so every set gives the same numbers. */
+ * KR_ISA naming it. Plain loops of fixed width over local lanes, which the compiler turns into vectors even
+ * at -O2 (it would not where a count or an overlap is unknown); the arithmetic, FMA included, is written
+ * out, so every set gives the same numbers. */
 #include "core/kernels.h"
 
 #include <math.h>
@@ -35,7 +36,12 @@ static void rmsnorm(float *y, const float *x, const float *w, size_t n)
     for (size_t l = 0; i + l < n; l++)
         lanes[l] = fma_f32(x[i + l], x[i + l], lanes[l]);
     factor = 1.0f / sqrtf(fold(lanes) / (float)n + 1e-5f);
-    for (i = 0; i < n; i++)
+    for (i = 0; i + LANES <= n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] = x[i + l] * factor * w[i + l];
+        memcpy(y + i, lanes, sizeof(lanes));
+    }
+    for (; i < n; i++)
         y[i] = x[i] * factor * w[i];
 }
 
@@ -68,34 +74,88 @@ static inline float exp_one(float x)
     return p * n;
 }
 
+static inline void exp_lanes(float x[LANES], float shift)
+{
+    for (size_t l = 0; l < LANES; l++)
+        x[l] = exp_one(x[l] - shift);
+}
+
+/* A tail is padded to a block of its own: one row more must not cost a dozen scalar exponentials. */
 static void exp_shifted(float *x, float shift, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        x[i] = exp_one(x[i] - shift);
+    float tail[LANES] = {0};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        exp_lanes(x + i, shift);
+    if (i == n)
+        return;
+    memcpy(tail, x + i, (n - i) * sizeof(float));
+    exp_lanes(tail, shift);
+    memcpy(x + i, tail, (n - i) * sizeof(float));
+}
+
+static inline void silu_lanes(float y[LANES], const float a[LANES], const float b[LANES])
+{
+    float lanes[LANES];
+
+    for (size_t l = 0; l < LANES; l++)
+        lanes[l] = a[l] / (1.0f + exp_one(-a[l])) * b[l];
+    memcpy(y, lanes, sizeof(lanes));
 }
 
 static void silu_product(float *y, const float *a, const float *b, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = a[i] / (1.0f + exp_one(-a[i])) * b[i];
+    float tail_a[LANES] = {0}, tail_b[LANES] = {0};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        silu_lanes(y + i, a + i, b + i);
+    if (i == n)
+        return;
+    memcpy(tail_a, a + i, (n - i) * sizeof(float));
+    memcpy(tail_b, b + i, (n - i) * sizeof(float));
+    silu_lanes(tail_a, tail_a, tail_b);
+    memcpy(y + i, tail_a, (n - i) * sizeof(float));
 }
 
 static void add(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    float lanes[LANES];
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] = y[i + l] + x[i + l];
+        memcpy(y + i, lanes, sizeof(lanes));
+    }
+    for (; i < n; i++)
         y[i] += x[i];
+}
+
+static inline float rotated(float a, float b, float cosine, float sine)
+{
+    return fma_f32(a, cosine, b * sine);
 }
 
 static void rotate(float *x, const float *cosine, const float *sine, size_t dim)
 {
-    size_t half = dim / 2;
-    float *low = x, *high = x + half;
+    size_t half = dim / 2, j = 0;
+    float low[LANES], high[LANES];
 
-    for (size_t j = 0; j < half; j++) {
-        float a = low[j], b = high[j];
+    for (; j + LANES <= half; j += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            low[l] = rotated(x[j + l], -x[half + j + l], cosine[j + l], sine[j + l]);
+            high[l] = rotated(x[half + j + l], x[j + l], cosine[j + l], sine[j + l]);
+        }
+        memcpy(x + j, low, sizeof(low));
+        memcpy(x + half + j, high, sizeof(high));
+    }
+    for (; j < half; j++) {
+        float a = x[j], b = x[half + j];
 
-        low[j] = fma_f32(a, cosine[j], -(b * sine[j]));
-        high[j] = fma_f32(b, cosine[j], a * sine[j]);
+        x[j] = rotated(a, -b, cosine[j], sine[j]);
+        x[half + j] = rotated(b, a, cosine[j], sine[j]);
     }
 }
 

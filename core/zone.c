@@ -185,6 +185,17 @@ int kr_zone_utc_from(const struct kr_zone *zone, int64_t local_s, int64_t after_
     return to_ns(after, ret_t_ns);
 }
 
+int64_t kr_zone_time_of_day(const struct kr_zone *zone, int64_t t_ns, int64_t *ret_day)
+{
+    int64_t local_s = kr_zone_local(zone, t_ns);
+    int64_t day = kr_floor_div(local_s, KR_S_PER_DAY), first_ns;
+
+    *ret_day = day;
+    if (kr_zone_utc_from(zone, day * KR_S_PER_DAY, INT64_MIN, &first_ns) == 0 && first_ns == t_ns)
+        return 0;
+    return local_s - day * KR_S_PER_DAY;
+}
+
 int kr_zone_utc(const struct kr_zone *zone, const struct kr_civil *civil, int64_t after_ns,
                 int64_t *ret_t_ns)
 {

@@ -51,6 +51,10 @@ int kr_zone_utc_local(const struct kr_zone *zone, int64_t local_s, int64_t after
 int kr_zone_utc_from(const struct kr_zone *zone, int64_t local_s, int64_t after_ns,
                      int64_t *ret_t_ns) kr_must_check;
 
+/* Local day, in days since 1970-01-01, and time of day in seconds; but the first instant of a day that lost
+ * its midnight to daylight saving is at 0: a daily bar opens at midnight there as on all other days. */
+int64_t kr_zone_time_of_day(const struct kr_zone *zone, int64_t t_ns, int64_t *ret_day);
+
 /* Proleptic Gregorian date <-> days since 1970-01-01. kr_civil_day() expects a date that exists;
  * kr_civil_date() fills year, month and day. */
 int64_t kr_civil_day(int year, unsigned month, unsigned day);

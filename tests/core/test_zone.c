@@ -112,7 +112,8 @@ static void holes(void)
         {"Pacific/Apia", {2011, 12, 31, 0, 0, 0}, INT64_MIN, 0, 1325239200},
     };
     struct kr_zone *berlin = open_zone("Europe/Berlin"), *apia = open_zone("Pacific/Apia");
-    int64_t day = kr_civil_day(2024, 3, 31), t_ns = 0;
+    struct kr_zone *beirut;
+    int64_t day = kr_civil_day(2024, 3, 31), t_ns = 0, found = 0;
 
     check_locals(cases, KR_ARRAY_LENGTH(cases));
     /* The end of the hole, from anywhere inside; outside of it nothing differs. */
@@ -125,6 +126,18 @@ static void holes(void)
     CU_ASSERT_EQUAL(
         kr_zone_utc_from(apia, kr_civil_day(2011, 12, 30) * 86400 + 50000, INT64_MIN, &t_ns), 0);
     CU_ASSERT_EQUAL(t_ns, 1325239200 * KR_NS_PER_S);
+    /* Midnight of 2024-03-31 does not exist in Beirut: its first instant, 01:00, is the day's start. */
+    beirut = open_zone("Asia/Beirut");
+    day = kr_civil_day(2024, 3, 31);
+    CU_ASSERT_EQUAL(kr_zone_utc_from(beirut, day * 86400, INT64_MIN, &t_ns), 0);
+    CU_ASSERT_EQUAL(t_ns, 1711836000 * KR_NS_PER_S);
+    CU_ASSERT_EQUAL(kr_zone_time_of_day(beirut, t_ns, &found), 0);
+    CU_ASSERT_EQUAL(found, day);
+    CU_ASSERT_EQUAL(kr_zone_time_of_day(beirut, t_ns + 60 * KR_NS_PER_S, &found), 3660);
+    CU_ASSERT_EQUAL(found, day);
+    CU_ASSERT_EQUAL(kr_zone_time_of_day(beirut, t_ns - 1, &found), 86399);
+    CU_ASSERT_EQUAL(found, day - 1);
+    kr_zone_free(&beirut);
     kr_zone_free(&berlin);
     kr_zone_free(&apia);
 }
