@@ -3,6 +3,7 @@
 
 #include "clients/client.h"
 #include "clients/ctl.h"
+#include "clients/flush.h"
 #include "clients/history.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ struct stream {
 struct kc_publisher {
     struct kc_publisher_config config;
     void *context, *xpub, *router;
+    struct kc_flush flush; /* of xpub's connections */
     uint64_t ep;
     size_t n_listeners; /* live subscriptions within the scope */
     struct stream *streams;
@@ -52,16 +54,14 @@ void kc_publisher_catch_signals(void)
 
 /* Setting up */
 
-static int open_socket(struct kc_publisher *publisher, int type, const char *endpoint, bool connect,
-                       void **ret, struct kr_error *error)
+static void *make_socket(struct kc_publisher *publisher, int type)
 {
     const int linger = -1, nodrop = 1, queue = QUEUE, keepalive = 1, slice = SLICE_MS;
     const int64_t bytes = REQUEST_BYTES;
     void *socket = zmq_socket(publisher->context, type);
-    int r;
 
     if (!socket)
-        return kr_error_set(error, -errno, "%s: no socket: %s", endpoint, zmq_strerror(errno));
+        return NULL;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(socket, ZMQ_SNDHWM, &queue, sizeof(queue));
     zmq_setsockopt(socket, ZMQ_RCVHWM, &queue, sizeof(queue));
@@ -71,15 +71,35 @@ static int open_socket(struct kc_publisher *publisher, int type, const char *end
         zmq_setsockopt(socket, ZMQ_XPUB_NODROP, &nodrop, sizeof(nodrop));
         zmq_setsockopt(socket, ZMQ_SNDTIMEO, &slice, sizeof(slice));
     }
-    r = connect ? zmq_connect(socket, endpoint) : zmq_bind(socket, endpoint);
-    if (r != 0) {
-        r = kr_error_set(error, -errno, "%s: cannot %s: %s", endpoint, connect ? "connect" : "bind",
-                         zmq_strerror(errno));
-        zmq_close(socket);
-        return r;
-    }
-    *ret = socket;
-    return 0;
+    return socket;
+}
+
+static int attach(void *socket, const char *endpoint, bool connect, struct kr_error *error)
+{
+    if ((connect ? zmq_connect(socket, endpoint) : zmq_bind(socket, endpoint)) == 0)
+        return 0;
+    return kr_error_set(error, -errno, "%s: cannot %s: %s", endpoint, connect ? "connect" : "bind",
+                        zmq_strerror(errno));
+}
+
+static int open_sockets(struct kc_publisher *publisher, struct kr_error *error)
+{
+    const struct kc_publisher_config *config = &publisher->config;
+    int r;
+
+    publisher->context = zmq_ctx_new();
+    if (publisher->context)
+        publisher->xpub = make_socket(publisher, ZMQ_XPUB);
+    if (publisher->xpub && config->history)
+        publisher->router = make_socket(publisher, ZMQ_ROUTER);
+    if (!publisher->xpub || (config->history && !publisher->router))
+        return kr_error_set(error, -ENOMEM, "%s: no socket: %s", config->endpoint,
+                            zmq_strerror(errno));
+    r = kc_flush_watch(&publisher->flush, publisher->context, publisher->xpub);
+    if (r < 0)
+        return kr_error_set(error, r, "%s: no monitor: %s", config->endpoint, zmq_strerror(-r));
+    r = attach(publisher->xpub, config->endpoint, config->connect, error);
+    return r == 0 && config->history ? attach(publisher->router, config->history, false, error) : r;
 }
 
 static uint64_t random_run(void)
@@ -95,21 +115,14 @@ int kc_publisher_open(const struct kc_publisher_config *config, struct kc_publis
                       struct kr_error *error)
 {
     struct kc_publisher *publisher = calloc(1, sizeof(*publisher));
-    int r = 0;
+    int r;
 
     if (!publisher)
         return kr_error_set(error, -ENOMEM, "out of memory");
     publisher->config = *config;
     publisher->ep = random_run();
     msgpack_sbuffer_init(&publisher->buffer);
-    publisher->context = zmq_ctx_new();
-    if (!publisher->context)
-        r = kr_error_set(error, -ENOMEM, "out of memory");
-    if (r == 0)
-        r = open_socket(publisher, ZMQ_XPUB, config->endpoint, config->connect, &publisher->xpub,
-                        error);
-    if (r == 0 && config->history)
-        r = open_socket(publisher, ZMQ_ROUTER, config->history, false, &publisher->router, error);
+    r = open_sockets(publisher, error);
     if (r < 0) {
         kc_publisher_close(&publisher, false);
         return r;
@@ -136,14 +149,15 @@ void kc_publisher_close(struct kc_publisher **publisher, bool flush)
     if (!old)
         return;
     *publisher = NULL;
+    kc_flush_hold(&old->flush, old->xpub, flush);
     close_socket(old->router, flush);
     close_socket(old->xpub, flush);
-    if (old->context) {
-        /* A subscriber that never reads must not keep us for ever: signals end the process again. */
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
+    /* A subscriber that never reads must not keep us for ever: signals end the process again. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (old->context)
         zmq_ctx_term(old->context);
-    }
+    kc_flush_finish(&old->flush, &interrupted);
     for (size_t i = 0; i < old->n_streams; i++)
         kc_history_free(&old->streams[i].history);
     free(old->streams);
