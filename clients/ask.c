@@ -39,7 +39,8 @@ int kc_ask_failed(const struct kc_ask *ask, int code, const struct kr_error *err
         return kc_fail(KC_TIMEOUT, "%s: %s", ask->endpoint, error->text);
     case EREMOTEIO:
         reason = kronosd_control_code(ask->control);
-        return kc_fail(strncmp(reason, "unknown_stream", 14) == 0 || strcmp(reason, "no_forecast") == 0
+        return kc_fail(strncmp(reason, "unknown_stream", 14) == 0 ||
+                               strcmp(reason, "no_forecast") == 0
                            ? KC_NO_INPUT
                            : KC_DATA,
                        "%s: %s", ask->endpoint, error->text);

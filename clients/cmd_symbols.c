@@ -33,8 +33,8 @@ static int print_table(struct kc_ask *ask)
 
     if (r < 0)
         return kc_ask_failed(ask, r, &error);
-    printf("%-16s %-8s %-12s %-10s %10s %8s  %-20s %14s  %s\n", "SYMBOL", "INTERVAL", "STATE", "MODE",
-           "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION");
+    printf("%-16s %-8s %-12s %-10s %10s %8s  %-20s %14s  %s\n", "SYMBOL", "INTERVAL", "STATE",
+           "MODE", "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION");
     for (size_t i = 0; i < n; i++) {
         const struct kronosd_symbol *s = &symbols[i];
         char time[KC_STAMP_LENGTH] = "-", close[KC_NUMBER_TEXT] = "-";

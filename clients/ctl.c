@@ -162,8 +162,8 @@ static const char *choice_text(const struct kc_option *option, char text[120])
 
     text[0] = '\0';
     for (size_t i = 0; option->choices[i] && length < 100; i++)
-        length += (size_t)snprintf(text + length, 120 - length, "%s%s", i ? "|" : "",
-                                   option->choices[i]);
+        length +=
+            (size_t)snprintf(text + length, 120 - length, "%s%s", i ? "|" : "", option->choices[i]);
     return text;
 }
 
@@ -285,10 +285,8 @@ void kc_parse(int argc, char **argv, const struct kc_usage *usage, const char **
 {
     struct parse parse = {.usage = usage, .argv = argv, .arguments = ret_arguments};
     struct argp_option *options = calloc(usage->n_options + 1, sizeof(*options));
-    struct argp argp = {.options = options,
-                        .parser = parse_one,
-                        .args_doc = usage->arguments,
-                        .doc = usage->doc};
+    struct argp argp = {
+        .options = options, .parser = parse_one, .args_doc = usage->arguments, .doc = usage->doc};
     error_t error;
 
     if (!options)

@@ -278,7 +278,9 @@ static void answer(struct kc_publisher *publisher, const void *data, size_t n_by
     kronosd_get_string(request, "op", op, sizeof(op));
     msgpack_sbuffer_clear(&publisher->buffer);
     msgpack_packer_init(&packer, &publisher->buffer, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, (size_t)(strcmp(op, "history") == 0 ? 4 : strcmp(op, "ping") == 0 ? 1 : 2) +
+    msgpack_pack_map(&packer, (size_t)(strcmp(op, "history") == 0 ? 4
+                                       : strcmp(op, "ping") == 0  ? 1
+                                                                  : 2) +
                                   (id ? 1 : 0));
     if (id) {
         pack_key(&packer, "id");
