@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define kr_must_check __attribute__((warn_unused_result))
+#define kr_must_check            __attribute__((warn_unused_result))
 #define kr_printf(string, first) __attribute__((format(printf, string, first)))
-#define kr_cleanup(destructor) __attribute__((cleanup(destructor)))
+#define kr_cleanup(destructor)   __attribute__((cleanup(destructor)))
 
 #define KR_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
-#define KR_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define KR_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define KR_MIN(a, b)       ((a) < (b) ? (a) : (b))
+#define KR_MAX(a, b)       ((a) > (b) ? (a) : (b))
 
 /* Bytes of the line that the vector kernels and OpenBLAS like their buffers aligned to. */
 #define KR_ALIGNMENT 64

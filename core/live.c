@@ -380,7 +380,7 @@ bool kr_live_ready(const struct kr_live *live)
 static int prepare_window(struct kr_live *live, struct kr_engine *engine,
                           struct kr_live_report *ret_report)
 {
-    size_t n = KR_MIN(live->config.lookback, live->series.len);
+    size_t n = KR_MIN(live->config.lookback, live->series.len), anchor = live->config.anchor;
     struct kr_normaliser normaliser;
     int r;
 
@@ -395,10 +395,12 @@ static int prepare_window(struct kr_live *live, struct kr_engine *engine,
                                               .clipped = live->clipped};
         return r;
     }
-    kr_normaliser_fit(&normaliser, last_bars(live, n), n, live->config.scale);
+    kr_normaliser_fit(&normaliser, last_bars(live, n), anchor ? KR_MIN(anchor, n) : n,
+                      live->config.scale);
     r = encode_window(live, engine, &normaliser, n);
-    *ret_report = (struct kr_live_report){
-        .mode = KR_MODE_EXACT, .win_t0_ns = last_bars(live, n)->t_ns, .clipped = r > 0};
+    *ret_report = (struct kr_live_report){.mode = anchor ? KR_MODE_ANCHORED : KR_MODE_EXACT,
+                                          .win_t0_ns = last_bars(live, n)->t_ns,
+                                          .clipped = r > 0};
     return KR_MIN(r, 0);
 }
 

@@ -72,6 +72,19 @@ static void parse_options(int argc, char **argv, struct options *ret)
     argp_parse(&argp, argc, argv, 0, NULL, ret);
 }
 
+/* A threaded OpenBLAS starts its threads before main(), where no signal is blocked yet: a SIGTERM that one of
+ * them takes ends the process on the spot. It reads the environment but once, so begin again with the
+ * environment that keeps it to our threads. */
+static void keep_openblas_single(char **argv)
+{
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+
+    if (threads && strcmp(threads, "1") == 0)
+        return;
+    if (setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+        execv("/proc/self/exe", argv); /* if it fails: as we are */
+}
+
 /* Before any thread is there: all inherit it, and signalfd takes them. */
 static void block_signals(void)
 {
@@ -239,6 +252,7 @@ int main(int argc, char **argv)
     struct kr_error error;
     int result;
 
+    keep_openblas_single(argv);
     parse_options(argc, argv, &options);
     if (load_config(&options, &config, &error)) {
         fprintf(stderr, "%s\n", error.text);

@@ -166,7 +166,7 @@ static void run_child(const struct kt_daemon *daemon)
     char binary[1024];
     int log = open(daemon->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
-    snprintf(binary, sizeof(binary), "%s/daemon/kronosd", build ? build : ".");
+    snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     unsetenv("JOURNAL_STREAM");

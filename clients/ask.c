@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "clients/ask.h"
+
+#include <errno.h>
+#include <string.h>
+#include <zmq.h>
+
+int kc_ask_open(struct kc_ask *ask)
+{
+    struct kr_error error;
+
+    ask->context = zmq_ctx_new();
+    if (!ask->context)
+        return kc_fail(KC_SYSTEM, "out of memory");
+    if (kronosd_control_open(ask->context, ask->endpoint, &ask->control, &error) < 0)
+        return kc_fail(KC_UNAVAILABLE, "%s: %s", ask->endpoint, error.text);
+    return 0;
+}
+
+void kc_ask_close(struct kc_ask *ask)
+{
+    kronosd_control_close(&ask->control);
+    if (ask->context)
+        zmq_ctx_term(ask->context);
+    ask->context = NULL;
+}
+
+int kc_ask_ms(const struct kc_ask *ask)
+{
+    return (int)KR_MIN(ask->timeout_ns / 1000000, INT64_C(86400000));
+}
+
+int kc_ask_failed(const struct kc_ask *ask, int code, const struct kr_error *error)
+{
+    const char *reason;
+
+    switch (-code) {
+    case ETIMEDOUT:
+        return kc_fail(KC_TIMEOUT, "%s: %s", ask->endpoint, error->text);
+    case EREMOTEIO:
+        reason = kronosd_control_code(ask->control);
+        return kc_fail(strncmp(reason, "unknown_stream", 14) == 0 ||
+                               strcmp(reason, "no_forecast") == 0
+                           ? KC_NO_INPUT
+                           : KC_DATA,
+                       "%s: %s", ask->endpoint, error->text);
+    case ENOMEM:
+        return kc_fail(KC_SYSTEM, "out of memory");
+    default:
+        return kc_fail(KC_UNAVAILABLE, "%s: %s", ask->endpoint, error->text);
+    }
+}
