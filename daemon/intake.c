@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/intake.h"
 
-#include "core/moment.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
 
@@ -274,9 +273,12 @@ enum kw_reason kd_intake_load(struct kd_daemon *daemon, const char *symbol,
             verdict.reason = KW_OFF_GRID;
         if (verdict.reason == KW_ACCEPTED) {
             /* History tells open times; the ledger wants what the feed would have delivered. */
-            if (stream->settings.stamp == KR_STAMP_CLOSE)
-                bar.t_ns = kr_moment_close(stream->settings.calendar->calendar, interval, bar.t_ns);
-            kd_ledger_offer(&stream->ledger, &bar, INT64_MAX, true, &verdict);
+            if (stream->settings.stamp == KR_STAMP_CLOSE &&
+                kr_interval_shift(stream->settings.calendar->zone, interval, bar.t_ns, 1,
+                                  &bar.t_ns))
+                verdict.reason = KW_OFF_GRID;
+            else
+                kd_ledger_offer(&stream->ledger, &bar, INT64_MAX, true, &verdict);
         }
         if (verdict.outcome == KD_REJECTED) {
             ret->first_reason = ret->rejected++ ? ret->first_reason : verdict.reason;
