@@ -240,6 +240,8 @@ int kd_daemon_reload(struct kd_daemon *daemon, struct kr_error *error)
     struct kd_changes changes;
     int status;
 
+    if (daemon->phase != KD_RUNNING)
+        return kr_error_set(error, -ESHUTDOWN, "reload: the daemon is stopping");
     kd_notify_reloading();
     status = kd_config_load(path, &fresh, error);
     if (status) {

@@ -125,6 +125,7 @@ static void accept_bar(struct kd_daemon *daemon, struct kd_stream *stream,
     int64_t now_ns = kd_mono_ns();
 
     stream->arrived_ns = now_ns;
+    stream->n_missing += verdict->n_missing;
     if (stream->state == KD_STALE)
         note(daemon, stream, KD_NOTE_RESUMED, verdict->bar.t_ns, 1);
     kd_stream_signal(stream, turns ? KD_SIGNAL_REANCHOR : ready ? KD_SIGNAL_READY : KD_SIGNAL_BAR);
