@@ -300,8 +300,7 @@ static int op_reset(struct kd_call *call)
         return -1;
     if (kd_intake_reset(call->daemon, stream))
         return kd_call_refuse(call, "failed", "no memory");
-    kd_log(KD_MSG_CONTROL, stream->symbol, stream->interval.text, NULL, "%s %s: reset by request",
-           stream->interval.text, stream->symbol);
+    kd_log(KD_MSG_CONTROL, stream->symbol, stream->interval.text, NULL, "reset by request");
     kd_call_begin(call, 0);
     return 0;
 }

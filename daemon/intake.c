@@ -49,15 +49,18 @@ static enum kw_reason find_or_admit(struct kd_daemon *daemon, const char *symbol
     enum kw_reason reason;
 
     *ret = kd_streams_find(&daemon->streams, symbol, interval->text);
+    if (*ret && !(*ret)->settings.allow) { /* no longer, since a reload */
+        kr_error_set(error, 0, "not allowed by [feed] allow or [stream]");
+        return KW_NOT_ALLOWED;
+    }
     if (*ret)
-        return (*ret)->settings.allow ? KW_ACCEPTED : KW_NOT_ALLOWED;
+        return KW_ACCEPTED;
     reason = kd_streams_admit(&daemon->streams, &admission, symbol, interval, ret, error);
     if (reason == KW_ACCEPTED)
         kd_log(KD_MSG_ADMITTED, symbol, interval->text, NULL,
-               "%s %s: stream %zu of %zu, mode %s, lookback %zu, horizon %zu, %zu paths",
-               interval->text, symbol, daemon->streams.n, daemon->streams.max,
-               kr_mode_names[(*ret)->live.mode], (*ret)->live.lookback, (*ret)->live.horizon,
-               (*ret)->settings.paths);
+               "stream %zu of %zu, mode %s, lookback %zu, horizon %zu, %zu paths",
+               daemon->streams.n, daemon->streams.max, kr_mode_names[(*ret)->live.mode],
+               (*ret)->live.lookback, (*ret)->live.horizon, (*ret)->settings.paths);
     return reason;
 }
 
@@ -102,6 +105,7 @@ static void submit(struct kd_daemon *daemon, struct kd_stream *stream, const str
     /* The ledger has a bar that the window will never see: say so rather than compute on. */
     kd_stream_signal(stream, KD_SIGNAL_FAULT);
     snprintf(stream->fault, sizeof(stream->fault), "no memory for a waiting bar");
+    kd_log(KD_MSG_FAULTED, stream->symbol, stream->interval.text, NULL, "%s", stream->fault);
     note(daemon, stream, KD_NOTE_REFUSED_FAULTED, job->bar.t_ns, 1);
 }
 
@@ -213,6 +217,8 @@ void kd_intake_take(void *context, const void *data, size_t n_bytes, bool too_la
     }
     reason = find_or_admit(daemon, bar.symbol, &bar.interval, &stream, &error);
     if (reason != KW_ACCEPTED) {
+        kd_log(KD_MSG_REFUSED, bar.symbol, bar.interval.text, kw_reason_names[reason], "%s",
+               error.text);
         reject(daemon, stream, reason, &bar);
         return;
     }
