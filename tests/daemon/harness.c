@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -166,6 +167,7 @@ static void run_child(const struct kt_daemon *daemon)
     char binary[1024];
     int log = open(daemon->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
     snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
