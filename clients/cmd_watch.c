@@ -303,7 +303,6 @@ static int run(struct watch *watch)
         if (kc_screen_depth() != KC_MONO || getenv("NO_COLOR"))
             drawn = true;
     }
-    /* Signals are blocked before ZeroMQ starts its threads. */
     if (drawn && kc_screen_open(&screen) < 0)
         drawn = false;
     watch->context = zmq_ctx_new();
@@ -352,9 +351,8 @@ int kc_cmd_watch(int argc, char **argv)
 
     kc_parse(argc, argv, &usage, watch.symbols, &watch.n_symbols);
     for (size_t i = 0; i < watch.n_symbols; i++)
-        if (!kr_symbol_valid(watch.symbols[i], strlen(watch.symbols[i])))
-            return kc_usage_error(argv, "SYMBOL: expected 1 to 32 printable ASCII characters "
-                                        "without space and |, found \"%s\"", watch.symbols[i]);
+        if (kc_check_symbol(argv, watch.symbols[i]))
+            return KC_USAGE;
     if (watch.kind != FORECAST && !watch.json)
         return kc_usage_error(argv, "--kind %s: expected --json beside it", kinds[watch.kind]);
     return run(&watch);

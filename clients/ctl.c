@@ -41,6 +41,14 @@ int kc_usage_error(char **argv, const char *format, ...)
     return KC_USAGE;
 }
 
+int kc_check_symbol(char **argv, const char *symbol)
+{
+    if (kr_symbol_valid(symbol, strlen(symbol)))
+        return 0;
+    return kc_usage_error(argv, "SYMBOL: expected 1 to 32 printable ASCII characters without space "
+                                "and |, found \"%s\"", symbol);
+}
+
 int kc_status_of(int code)
 {
     switch (-code) {

@@ -36,8 +36,9 @@ struct kc_command {
     int (*run)(int argc, char **argv); /* argv[0] is "kronosctl NAME"; returns the exit status */
 };
 
-int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain: tells by argv[0] */
+int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain, reset, by argv[0] */
 int kc_cmd_feed(int argc, char **argv);
+int kc_cmd_forecast(int argc, char **argv);
 int kc_cmd_load(int argc, char **argv);
 int kc_cmd_predict(int argc, char **argv);
 int kc_cmd_simulate(int argc, char **argv);
@@ -92,6 +93,9 @@ void kc_parse(int argc, char **argv, const struct kc_usage *usage, const char **
 
 /* A usage error found later: one line "kronosctl NAME: ..." on stderr. Return: KC_USAGE. */
 int kc_usage_error(char **argv, const char *format, ...) kr_printf(2, 3);
+
+/* Is a positional argument a symbol? Return: 0, or KC_USAGE after the error line. */
+int kc_check_symbol(char **argv, const char *symbol) kr_must_check;
 
 /* Whole numbers and decimal fractions as the whole of `text`. Return: false, ret untouched. */
 bool kc_read_integer(const char *text, int64_t *ret) kr_must_check;

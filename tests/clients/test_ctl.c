@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"drain",    "feed",     "load",   "ping",    "predict",
+static const char *const commands[] = {"drain",    "feed",     "forecast", "load",   "ping",    "predict",
                                        "reload",   "reset",    "simulate", "snapshot", "status",
                                        "symbols",  "version",  "watch"};
 
