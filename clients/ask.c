@@ -37,9 +37,9 @@ static int refused(const char *code)
         const char *code;
         int status;
     } table[] = {
-        {"not_found", KC_NO_INPUT},       {"no_forecast", KC_NO_INPUT}, {"busy", KC_UNAVAILABLE},
-        {"draining", KC_UNAVAILABLE},     {"failed", KC_UNAVAILABLE},   {"invalid", KC_CONFIG},
-        {"too_many_symbols", KC_CONFIG},  {"not_allowed", KC_CONFIG},
+        {"not_found", KC_NO_INPUT},      {"no_forecast", KC_NO_INPUT}, {"busy", KC_UNAVAILABLE},
+        {"draining", KC_UNAVAILABLE},    {"failed", KC_UNAVAILABLE},   {"invalid", KC_CONFIG},
+        {"too_many_symbols", KC_CONFIG}, {"not_allowed", KC_CONFIG},
     };
 
     for (size_t i = 0; i < KR_ARRAY_LENGTH(table); i++)

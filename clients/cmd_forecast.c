@@ -84,9 +84,10 @@ int kc_cmd_forecast(int argc, char **argv)
         KC_ASK_OPTIONS(ask),
     };
     const struct kc_usage usage = {.arguments = "SYMBOL",
-                                   .doc = "Ask the daemon for a forecast behind a stream's last bar, "
-                                          "with parameters of your own; what is not given is as the "
-                                          "stream has it. Prints one line of JSON.",
+                                   .doc =
+                                       "Ask the daemon for a forecast behind a stream's last bar, "
+                                       "with parameters of your own; what is not given is as the "
+                                       "stream has it. Prints one line of JSON.",
                                    .options = options,
                                    .n_options = KR_ARRAY_LENGTH(options),
                                    .min_arguments = 1,

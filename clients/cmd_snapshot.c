@@ -12,8 +12,9 @@ int kc_cmd_snapshot(int argc, char **argv)
         KC_ASK_OPTIONS(ask),
     };
     const struct kc_usage usage = {.arguments = "SYMBOL",
-                                   .doc = "Print the last forecast of a stream as one line of JSON, "
-                                          "keys as on the wire.",
+                                   .doc =
+                                       "Print the last forecast of a stream as one line of JSON, "
+                                       "keys as on the wire.",
                                    .options = options,
                                    .n_options = KR_ARRAY_LENGTH(options),
                                    .min_arguments = 1,
@@ -30,7 +31,8 @@ int kc_cmd_snapshot(int argc, char **argv)
     if (!status)
         status = kc_ask_open(&ask);
     if (!status) {
-        r = kronosd_snapshot(ask.control, symbol, interval.text, kc_ask_ms(&ask), &forecast, &error);
+        r = kronosd_snapshot(ask.control, symbol, interval.text, kc_ask_ms(&ask), &forecast,
+                             &error);
         if (r < 0)
             status = kc_ask_failed(&ask, r, &error);
         else if (kc_json_object(stdout, forecast) < 0)

@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define FRAME_NS      INT64_C(40000000)   /* 25 pictures a second at most */
-#define ASK_AGAIN_NS  INT64_C(2000000000) /* for one stream's history */
-#define GIVE_UP_NS    INT64_C(10000000000) /* after a control socket that did not answer */
-#define ASK_MS        500
-#define MAX_SYMBOLS   256
+#define FRAME_NS     INT64_C(40000000)    /* 25 pictures a second at most */
+#define ASK_AGAIN_NS INT64_C(2000000000)  /* for one stream's history */
+#define GIVE_UP_NS   INT64_C(10000000000) /* after a control socket that did not answer */
+#define ASK_MS       500
+#define MAX_SYMBOLS  256
 
 enum kind { FORECAST, EVENT, STATUS, SCORE, PATHS };
 static const char *const kinds[] = {"forecast", "event", "status", "score", "paths", NULL};
@@ -84,7 +84,8 @@ static int print_message(struct watch *watch, const struct kronosd_message *mess
 
     if (watch->json) {
         if (kc_json_packed(stdout, message->data, message->n_bytes) == -EBADMSG)
-            return kc_fail(KC_DATA, "%s: message: expected well-formed MessagePack", message->topic);
+            return kc_fail(KC_DATA, "%s: message: expected well-formed MessagePack",
+                           message->topic);
     } else if (kc_view_forecast(&watch->view, message->root, &stream) == 0) {
         kc_view_line(line, sizeof(line), stream);
         puts(line);
@@ -198,10 +199,9 @@ static int follow_screen(struct watch *watch, struct kc_screen *screen, struct k
     bool changed = true;
 
     for (;;) {
-        zmq_pollitem_t items[3] = {
-            {kronosd_subscriber_socket(watch->subscriber), 0, ZMQ_POLLIN, 0},
-            {NULL, screen->signals, ZMQ_POLLIN, 0},
-            {NULL, screen->keys, ZMQ_POLLIN, 0}};
+        zmq_pollitem_t items[3] = {{kronosd_subscriber_socket(watch->subscriber), 0, ZMQ_POLLIN, 0},
+                                   {NULL, screen->signals, ZMQ_POLLIN, 0},
+                                   {NULL, screen->keys, ZMQ_POLLIN, 0}};
         int64_t due = changed ? drawn_ns + FRAME_NS : drawn_ns + 25 * FRAME_NS;
         int64_t left = (due - kc_now_ns()) / 1000000 + 1;
         enum kc_screen_event event;
@@ -287,8 +287,8 @@ static int subscribe(struct watch *watch, bool screen)
     config.n_topics = n;
     if (kronosd_subscriber_open(watch->context, &config, &watch->subscriber, &error) < 0)
         return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
-    if (screen && kronosd_control_open(watch->context, watch->control_endpoint, &watch->control,
-                                       &error) < 0)
+    if (screen &&
+        kronosd_control_open(watch->context, watch->control_endpoint, &watch->control, &error) < 0)
         return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->control_endpoint, error.text);
     return 0;
 }

@@ -45,8 +45,10 @@ int kc_check_symbol(char **argv, const char *symbol)
 {
     if (kr_symbol_valid(symbol, strlen(symbol)))
         return 0;
-    return kc_usage_error(argv, "SYMBOL: expected 1 to 32 printable ASCII characters without space "
-                                "and |, found \"%s\"", symbol);
+    return kc_usage_error(argv,
+                          "SYMBOL: expected 1 to 32 printable ASCII characters without space "
+                          "and |, found \"%s\"",
+                          symbol);
 }
 
 int kc_status_of(int code)
@@ -170,8 +172,8 @@ static const char *choice_text(const struct kc_option *option, char text[120])
 
     text[0] = '\0';
     for (size_t i = 0; option->choices[i] && length < 100; i++)
-        length += (size_t)snprintf(text + length, 120 - length, "%s%s", i ? "|" : "",
-                                   option->choices[i]);
+        length +=
+            (size_t)snprintf(text + length, 120 - length, "%s%s", i ? "|" : "", option->choices[i]);
     return text;
 }
 
@@ -293,10 +295,8 @@ void kc_parse(int argc, char **argv, const struct kc_usage *usage, const char **
 {
     struct parse parse = {.usage = usage, .argv = argv, .arguments = ret_arguments};
     struct argp_option *options = calloc(usage->n_options + 1, sizeof(*options));
-    struct argp argp = {.options = options,
-                        .parser = parse_one,
-                        .args_doc = usage->arguments,
-                        .doc = usage->doc};
+    struct argp argp = {
+        .options = options, .parser = parse_one, .args_doc = usage->arguments, .doc = usage->doc};
     error_t error;
 
     if (!options)

@@ -35,7 +35,8 @@ static void forget(struct kc_flush *flush, int fd)
 
 static void take_events(struct kc_flush *flush)
 {
-    unsigned char event[6]; /* its number in 16 bits, its value in 32; the address follows as a frame */
+    unsigned char
+        event[6]; /* its number in 16 bits, its value in 32; the address follows as a frame */
     uint16_t number;
     int32_t fd;
 

@@ -12,7 +12,8 @@
 
 #include <signal.h>
 
-#define KC_FLUSH_PEERS 256 /* connections whose end is awaited; further ones get what ZeroMQ gives */
+#define KC_FLUSH_PEERS                                                                             \
+    256 /* connections whose end is awaited; further ones get what ZeroMQ gives */
 
 struct kc_flush {
     void *monitor;

@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an output error like any other */
     if (argc < 2)
         return kc_fail(KC_USAGE, "expected a command, found none (see kronosctl --help)");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_help();
         return fflush(stdout) == 0 ? KC_OK : KC_OUTPUT;
     }

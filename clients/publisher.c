@@ -238,7 +238,7 @@ static void pack_refusal(msgpack_packer *packer, const char *code, const char *m
 }
 
 static const struct stream *asked_stream(struct kc_publisher *publisher,
-                                        const msgpack_object *request)
+                                         const msgpack_object *request)
 {
     char symbol[KR_SYMBOL_MAX + 1], interval[8], topic[KW_TOPIC_MAX + 1];
 

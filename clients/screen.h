@@ -15,8 +15,8 @@ enum kc_depth kc_screen_depth(void);
 struct kc_screen {
     struct kc_canvas canvas; /* of the terminal's size */
     enum kc_depth depth;
-    int signals;             /* file descriptor: readable when a signal waits */
-    int keys;                /* file descriptor of the keyboard, -1: none */
+    int signals; /* file descriptor: readable when a signal waits */
+    int keys;    /* file descriptor of the keyboard, -1: none */
     struct kc_text frame;
 };
 

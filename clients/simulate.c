@@ -73,9 +73,8 @@ void kc_simulate_start(struct kc_simulator *simulator, uint64_t seed, const char
     int64_t origin = interval->ns % (7 * DAY_NS) == 0 ? 4 * DAY_NS : 0;
     int64_t offset = (t0_ns - origin) % interval->ns;
 
-    *simulator = (struct kc_simulator){.interval = *interval,
-                                       .key = kr_draw_key(seed, interval->text, symbol),
-                                       .garch = 1};
+    *simulator = (struct kc_simulator){
+        .interval = *interval, .key = kr_draw_key(seed, interval->text, symbol), .garch = 1};
     simulator->t0_ns = t0_ns - (offset < 0 ? offset + interval->ns : offset);
     draw_character(simulator);
     simulator->log_price = log(simulator->character.price);
@@ -95,7 +94,8 @@ static double season_of(const struct kc_simulator *simulator, int64_t t_ns)
 {
     double day = (double)(t_ns % DAY_NS) / (double)DAY_NS;
 
-    return 1 + simulator->character.season * (0.6 * cos(2 * PI * (day - 0.6)) + 0.4 * cos(4 * PI * day));
+    return 1 + simulator->character.season *
+                   (0.6 * cos(2 * PI * (day - 0.6)) + 0.4 * cos(4 * PI * day));
 }
 
 static double round_to(double value, int decimals)
@@ -110,7 +110,8 @@ static void trade(struct kc_simulator *simulator, double sigma, int64_t ticks[SI
 {
     const struct kc_character *c = &simulator->character;
     double step = sigma / sqrt(SIM_STEPS), x = simulator->log_price;
-    double pull = -1e-4 * (x - log(c->price)) / log(50.0), mean = simulator->drift * c->sigma + pull;
+    double pull = -1e-4 * (x - log(c->price)) / log(50.0),
+           mean = simulator->drift * c->sigma + pull;
     uint32_t jump_at = SIM_STEPS;
 
     if (uniform(simulator, BAR, 0) < c->jump)
@@ -137,11 +138,11 @@ static void advance_volatility(struct kc_simulator *simulator, double innovation
     double news = innovation * innovation, omega = 1 - c->alpha - c->gamma / 2 - c->beta;
     const double memory = 0.998, trend_memory = 0.995, busy_memory = 0.9;
 
-    simulator->garch = omega + (c->alpha + (innovation < 0 ? c->gamma : 0)) * news +
-                       c->beta * simulator->garch;
+    simulator->garch =
+        omega + (c->alpha + (innovation < 0 ? c->gamma : 0)) * news + c->beta * simulator->garch;
     simulator->garch = fmin(fmax(simulator->garch, 0.02), 25);
-    simulator->slow = memory * simulator->slow +
-                      c->slow * sqrt(1 - memory * memory) * normal(simulator, BAR, 3);
+    simulator->slow =
+        memory * simulator->slow + c->slow * sqrt(1 - memory * memory) * normal(simulator, BAR, 3);
     simulator->drift = trend_memory * simulator->drift +
                        c->trend * sqrt(1 - trend_memory * trend_memory) * normal(simulator, BAR, 4);
     simulator->busy = busy_memory * simulator->busy +

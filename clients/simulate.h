@@ -20,32 +20,33 @@
 
 /* What stays the same for a symbol. */
 struct kc_character {
-    double price;      /* first price */
-    double tick;       /* a power of ten, or 5 times one */
-    int decimals;      /* of a price */
-    double sigma;      /* usual standard deviation of a bar's log-return */
-    double alpha, gamma, beta; /* GJR-GARCH: news, extra of falls, memory; alpha + gamma/2 + beta < 1 */
-    double slow;       /* standard deviation of the slow log-volatility */
-    double tail;       /* of the log-normal mixing of a bar's innovation */
-    double jump;       /* probability of a jump in a bar */
-    double season;     /* depth of the daily season of volatility and volume, 0 to 1 */
-    double trend;      /* standard deviation of the drift, in sigmas a bar */
-    double spread;     /* half the bid-ask distance, in ticks */
-    double volume;     /* usual volume of a bar */
-    double quiet;      /* probability of a bar without a trade */
+    double price; /* first price */
+    double tick;  /* a power of ten, or 5 times one */
+    int decimals; /* of a price */
+    double sigma; /* usual standard deviation of a bar's log-return */
+    double alpha, gamma,
+        beta;      /* GJR-GARCH: news, extra of falls, memory; alpha + gamma/2 + beta < 1 */
+    double slow;   /* standard deviation of the slow log-volatility */
+    double tail;   /* of the log-normal mixing of a bar's innovation */
+    double jump;   /* probability of a jump in a bar */
+    double season; /* depth of the daily season of volatility and volume, 0 to 1 */
+    double trend;  /* standard deviation of the drift, in sigmas a bar */
+    double spread; /* half the bid-ask distance, in ticks */
+    double volume; /* usual volume of a bar */
+    double quiet;  /* probability of a bar without a trade */
 };
 
 struct kc_simulator {
     struct kc_character character;
     struct kr_interval interval;
-    uint64_t key;      /* of the draws */
-    int64_t t0_ns;     /* open time of bar 0 */
-    int64_t n;         /* bars made so far */
-    double log_price;  /* unseen price */
-    double garch;      /* variance factor, 1 on average */
-    double slow;       /* log-volatility, 0 on average */
-    double drift;      /* in sigmas a bar */
-    double busy;       /* log-volume, 0 on average */
+    uint64_t key;       /* of the draws */
+    int64_t t0_ns;      /* open time of bar 0 */
+    int64_t n;          /* bars made so far */
+    double log_price;   /* unseen price */
+    double garch;       /* variance factor, 1 on average */
+    double slow;        /* log-volatility, 0 on average */
+    double drift;       /* in sigmas a bar */
+    double busy;        /* log-volume, 0 on average */
     int64_t last_ticks; /* last traded price */
 };
 

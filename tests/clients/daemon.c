@@ -100,7 +100,8 @@ static void take_request(struct kt_daemon *daemon)
     msgpack_unpacked_init(&unpacked);
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    if (!daemon->silent && n > 0 && n_identity > 0 && kronosd_unpack(data, (size_t)n, &unpacked) == 0) {
+    if (!daemon->silent && n > 0 && n_identity > 0 &&
+        kronosd_unpack(data, (size_t)n, &unpacked) == 0) {
         pack_reply(daemon, &unpacked.data, &packer);
         zmq_send(daemon->router, identity, (size_t)n_identity, ZMQ_SNDMORE);
         zmq_send(daemon->router, buffer.data, buffer.size, 0);

@@ -21,8 +21,8 @@ struct kt_daemon {
     const struct kt_answer *answers;
     size_t n_answers;
     size_t n_requests;
-    bool silent;          /* answers nothing */
-    char topics[16][80];  /* subscriptions seen */
+    bool silent;         /* answers nothing */
+    char topics[16][80]; /* subscriptions seen */
     size_t n_topics;
 };
 

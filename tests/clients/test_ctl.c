@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"drain",    "feed",     "forecast", "load",   "ping",    "predict",
-                                       "reload",   "reset",    "simulate", "snapshot", "status",
-                                       "symbols",  "version",  "watch"};
+static const char *const commands[] = {"drain",   "feed",    "forecast", "load",     "ping",
+                                       "predict", "reload",  "reset",    "simulate", "snapshot",
+                                       "status",  "symbols", "version",  "watch"};
 
 static void help(void)
 {
@@ -35,7 +35,8 @@ static void help(void)
         run = KT_RUN(commands[i], "--help");
         snprintf(usage, sizeof(usage), "Usage: kronosctl %s", commands[i]);
         KT_CHECK(run.status == 0, "%s --help: status %d", commands[i], run.status);
-        KT_CHECK(strncmp(run.out, usage, strlen(usage)) == 0, "%s --help: %s", commands[i], run.out);
+        KT_CHECK(strncmp(run.out, usage, strlen(usage)) == 0, "%s --help: %s", commands[i],
+                 run.out);
         CU_ASSERT_STRING_EQUAL(run.err, "");
         kt_run_free(&run);
     }
@@ -63,7 +64,8 @@ static void usage_errors(void)
         {{"feed", "a.csv", "--stdin"}, "expected FILE or --stdin, found both"},
         {{"feed", "a.csv", "--symbol", "X"}, "found no --interval"},
         {{"feed", "a.csv", "b.csv"}, "unexpected argument \"b.csv\""},
-        {{"feed", "--stdin", "--speed", "0"}, "--speed: expected max, realtime or a number above 0"},
+        {{"feed", "--stdin", "--speed", "0"},
+         "--speed: expected max, realtime or a number above 0"},
         {{"feed", "--stdin", "--wait", "soon"}, "--wait: expected a duration"},
         {{"feed", "--stdin", "--to", "localhost"}, "--to: expected an endpoint"},
         {{"feed", "--stdin", "--stay"}, "--stay: expected --history"},
@@ -242,8 +244,8 @@ static void simulate_stdout(void)
 
 static void numbers(void)
 {
-    static const double values[] = {0.1, 1.0 / 3, 1e-300, 5e-324, 1.7976931348623157e308, 22.3f,
-                                    123456789.123, -0.0, 3};
+    static const double values[] = {0.1,   1.0 / 3,       1e-300, 5e-324, 1.7976931348623157e308,
+                                    22.3f, 123456789.123, -0.0,   3};
     char text[KC_NUMBER_TEXT];
     double number;
     int64_t integer;

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <zmq.h>
 
-#define PATIENCE_MS 20000 /* for what must come; a failing test waits so long, a passing one never */
+#define PATIENCE_MS                                                                                \
+    20000 /* for what must come; a failing test waits so long, a passing one never */
 
 static void *context;
 
@@ -69,7 +70,8 @@ static bool receive(void *socket, struct kw_bar *ret, char topic[KW_TOPIC_MAX + 
 static const char *simulated(const char *bars, const char *seed)
 {
     static char path[600];
-    struct kt_run run = KT_RUN("simulate", "--bars", bars, "--seed", seed, "--output", kt_path("sim"));
+    struct kt_run run =
+        KT_RUN("simulate", "--bars", bars, "--seed", seed, "--output", kt_path("sim"));
 
     CU_ASSERT_EQUAL_FATAL(run.status, 0);
     kt_run_free(&run);
@@ -83,7 +85,8 @@ static void slow_subscriber(void)
 {
     const char *file = simulated("40000", "1"), *to = endpoint("slow");
     void *socket = subscriber(to, "bar|1m|", false);
-    struct kt_child feed = KT_START("feed", file, "--symbol", "SLOW", "--interval", "1m", "--to", to);
+    struct kt_child feed =
+        KT_START("feed", file, "--symbol", "SLOW", "--interval", "1m", "--to", to);
     char topic[KW_TOPIC_MAX + 1];
     struct kw_bar bar;
     struct kt_run run;
@@ -116,11 +119,13 @@ static void content(void)
     static const char text[] = "time,open,high,low,close,volume\n"
                                "2026-03-02 09:05:00,1.5,2.25,1.25,2,7\n"
                                "2026-03-02 09:10:00,2,2,2,2,\n";
-    const int64_t five = INT64_C(300000000000), first = INT64_C(1772438700000000000); /* 08:05 UTC */
+    const int64_t five = INT64_C(300000000000),
+                  first = INT64_C(1772438700000000000); /* 08:05 UTC */
     static const struct {
         const char *stamp, *send;
         int64_t shift;
-    } cases[] = {{"open", "open", 0}, {"close", "open", -1}, {"close", "close", 0}, {"open", "close", 1}};
+    } cases[] = {
+        {"open", "open", 0}, {"close", "open", -1}, {"close", "close", 0}, {"open", "close", 1}};
     const char *file = kt_path("content.csv");
 
     kt_put(file, text, strlen(text));
@@ -242,12 +247,15 @@ static void subscriber_returns(void)
 
 static void json_lines(void)
 {
-    static const char good[] =
-        "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067200000000000,\"o\":1,\"h\":2,\"l\":0.5,\"c\":1.5,\"vol\":3}\n"
-        "\n"
-        "{\"t\":1704067200000000001,\"o\":1,\"h\":2,\"l\":0.5,\"c\":1.5,\"fin\":false,\"rev\":4,\"syn\":true}\n"
-        "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067260000000000,\"o\":1,\"h\":2,\"l\":0.5,\"c\":1.5,\"seq\":9,\"ep\":5}\n"
-        "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067320000000000,\"o\":1,\"h\":2,\"l\":0.5,\"c\":1.5,\"other\":[1]}\n";
+    static const char good[] = "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067200000000000,\"o\":1,"
+                               "\"h\":2,\"l\":0.5,\"c\":1.5,\"vol\":3}\n"
+                               "\n"
+                               "{\"t\":1704067200000000001,\"o\":1,\"h\":2,\"l\":0.5,\"c\":1.5,"
+                               "\"fin\":false,\"rev\":4,\"syn\":true}\n"
+                               "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067260000000000,\"o\":1,"
+                               "\"h\":2,\"l\":0.5,\"c\":1.5,\"seq\":9,\"ep\":5}\n"
+                               "{\"sym\":\"A\",\"iv\":\"1m\",\"t\":1704067320000000000,\"o\":1,"
+                               "\"h\":2,\"l\":0.5,\"c\":1.5,\"other\":[1]}\n";
     const char *to = endpoint("lines");
     void *socket = subscriber(to, "bar|", false);
     struct kt_child feed =
@@ -324,7 +332,8 @@ static void bad_lines(void)
         run = kt_finish(&feed);
         KT_CHECK(run.status == 65, "status %d: %s", run.status, run.err);
         CU_ASSERT_TRUE(kt_one_line(run.err));
-        KT_CHECK(strstr(run.err, "stdin: line 2: ") && strstr(run.err, cases[i].words), "%s", run.err);
+        KT_CHECK(strstr(run.err, "stdin: line 2: ") && strstr(run.err, cases[i].words), "%s",
+                 run.err);
         kt_run_free(&run);
         zmq_close(socket);
     }
@@ -376,8 +385,8 @@ static void history(void)
     }
     CU_ASSERT_EQUAL_FATAL(kronosd_control_open(context, where, &control, &error), 0);
     /* page after page, from a time between two bars */
-    KT_CHECK(kronosd_history(control, "H", "1m", t0 + 1, 5000, PATIENCE_MS, &bars, &error) == 0, "%s",
-             error.text);
+    KT_CHECK(kronosd_history(control, "H", "1m", t0 + 1, 5000, PATIENCE_MS, &bars, &error) == 0,
+             "%s", error.text);
     CU_ASSERT_EQUAL_FATAL(bars.n, 2999);
     for (size_t i = 0; i < bars.n; i++)
         wrong += bars.t_ns[i] != t0 + (int64_t)(i + 1) * minute;
@@ -385,16 +394,18 @@ static void history(void)
     CU_ASSERT_EQUAL(bars.v[1][KR_CLOSE], third.bar.v[KR_CLOSE]);
     CU_ASSERT_EQUAL(bars.v[1][KR_AMOUNT], third.bar.v[KR_AMOUNT]);
     kronosd_bars_free(&bars);
-    CU_ASSERT_EQUAL(kronosd_history(control, "H", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars, &error), 0);
+    CU_ASSERT_EQUAL(
+        kronosd_history(control, "H", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars, &error), 0);
     CU_ASSERT_EQUAL_FATAL(bars.n, 10);
     CU_ASSERT_EQUAL(bars.t_ns[9], t0 + 2999 * minute);
     kronosd_bars_free(&bars);
-    CU_ASSERT_EQUAL(kronosd_history(control, "H", "1m", t0 + 3000 * minute, 10, PATIENCE_MS, &bars,
-                                    &error), 0);
+    CU_ASSERT_EQUAL(
+        kronosd_history(control, "H", "1m", t0 + 3000 * minute, 10, PATIENCE_MS, &bars, &error), 0);
     CU_ASSERT_EQUAL(bars.n, 0);
     kronosd_bars_free(&bars);
-    CU_ASSERT_EQUAL(kronosd_history(control, "other", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars,
-                                    &error), -EREMOTEIO);
+    CU_ASSERT_EQUAL(
+        kronosd_history(control, "other", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars, &error),
+        -EREMOTEIO);
     CU_ASSERT_STRING_EQUAL(kronosd_control_code(control), "not_found");
     kronosd_request_begin(control, "ping", 0);
     CU_ASSERT_EQUAL(kronosd_request(control, PATIENCE_MS, &reply, &error), 0);
@@ -417,8 +428,8 @@ static void history_frames(void)
     const char *to = endpoint("frames"), *where = endpoint("frames-history");
     void *socket = subscriber(to, "bar|", false), *req = zmq_socket(context, ZMQ_REQ);
     void *dealer = zmq_socket(context, ZMQ_DEALER);
-    struct kt_child feed = KT_START("feed", "--stdin", "--symbol", "H", "--interval", "1m", "--to", to,
-                                    "--history", where);
+    struct kt_child feed = KT_START("feed", "--stdin", "--symbol", "H", "--interval", "1m", "--to",
+                                    to, "--history", where);
     int patience = PATIENCE_MS, none = 0;
     char reply[256];
     struct kt_run run;

@@ -56,10 +56,10 @@ static struct kt_run run_line(const struct line *line)
 /* Against the reference */
 
 struct expectation {
-    const char *name;                     /* of the file */
-    const char *forecast, *s1, *s2;       /* tensors */
-    bool uniforms;                        /* it holds them */
-    bool last_row;                        /* only the last [H] of them is meant */
+    const char *name;               /* of the file */
+    const char *forecast, *s1, *s2; /* tensors */
+    bool uniforms;                  /* it holds them */
+    bool last_row;                  /* only the last [H] of them is meant */
 };
 
 static const float *wanted_floats(struct kt_golden *golden, const struct expectation *e, size_t n)
@@ -229,7 +229,8 @@ static const char *make_csv(size_t n)
         double price = 50 + 3 * sin((double)i / 9) + 0.1 * (double)(i % 7);
 
         fprintf(file, "2026-03-%02zu %02zu:%02zu:00,%.2f,%.2f,%.2f,%.2f,%zu\n", 2 + i / 288,
-                i / 12 % 24, i % 12 * 5, price, price + 0.3, price - 0.3, price + 0.1, 100 + i % 13);
+                i / 12 % 24, i % 12 * 5, price, price + 0.3, price - 0.3, price + 0.1,
+                100 + i % 13);
     }
     fclose(file);
     return path;
@@ -273,11 +274,11 @@ static const json_t *at(const json_t *json, const char *key)
 
 static void json_output(void)
 {
-    static const char *const keys[] = {
-        "v",    "sym",    "iv",     "ep",     "seq",   "as_of",     "rev",    "last", "pub",
-        "mode", "epoch",  "bars",   "win_t0", "model", "anchor_n",  "isa",    "t",    "params",
-        "open", "levels", "high",   "low",    "close", "precision", "volume", "ret",  "amount",
-        "cal",  "flags",  "lat"};
+    static const char *const keys[] = {"v",      "sym",    "iv",       "ep",   "seq",   "as_of",
+                                       "rev",    "last",   "pub",      "mode", "epoch", "bars",
+                                       "win_t0", "model",  "anchor_n", "isa",  "t",     "params",
+                                       "open",   "levels", "high",     "low",  "close", "precision",
+                                       "volume", "ret",    "amount",   "cal",  "flags", "lat"};
     struct line line;
     json_t *json;
 
@@ -319,7 +320,8 @@ static void csv_output(void)
     json = run_json(&line);
     run = run_line(&line);
     CU_ASSERT_EQUAL(run.status, 0);
-    for (char *text = strtok_r(run.out, "\n", &save); text; text = strtok_r(NULL, "\n", &save), n++) {
+    for (char *text = strtok_r(run.out, "\n", &save); text;
+         text = strtok_r(NULL, "\n", &save), n++) {
         char time[64], column[16];
         double mean, std, low, high;
         size_t step = (n - 1) / KR_COLUMNS;
@@ -330,12 +332,14 @@ static void csv_output(void)
             continue;
         }
         CU_ASSERT_EQUAL_FATAL(sscanf(text, "%63[^,],%15[^,],%lf,%lf,%lf,%*f,%*f,%*f,%*f,%*f,%lf",
-                                     time, column, &mean, &std, &low, &high), 6);
+                                     time, column, &mean, &std, &low, &high),
+                              6);
         CU_ASSERT_STRING_EQUAL(column, kr_column_names[(n - 1) % KR_COLUMNS]);
         band = at(json, column);
         CU_ASSERT_EQUAL(mean, json_number_value(json_array_get(at(band, "mean"), step)));
         CU_ASSERT_EQUAL(std, json_number_value(json_array_get(at(band, "std"), step)));
-        CU_ASSERT_EQUAL(low, json_number_value(json_array_get(json_array_get(at(band, "q"), 0), step)));
+        CU_ASSERT_EQUAL(low,
+                        json_number_value(json_array_get(json_array_get(at(band, "q"), 0), step)));
         CU_ASSERT_EQUAL(high,
                         json_number_value(json_array_get(json_array_get(at(band, "q"), 6), step)));
         if (n == 1)
@@ -579,7 +583,7 @@ static size_t real_file(const char *name, const char *timezone, const char *stam
 static void real_files(void)
 {
     static const char *const others[] = {
-        "DASHBTC-5m.csv", "ETHBTC-5m.csv", "LTCBTC-5m.csv",           "ZECBTC-5m.csv",
+        "DASHBTC-5m.csv", "ETHBTC-5m.csv", "LTCBTC-5m.csv",         "ZECBTC-5m.csv",
         "TRXBTC-5m.csv",  "EURUSD-1h.csv", "UNITTEST-1m-gappy.csv",
     };
     char times[STEPS][32];
@@ -673,8 +677,8 @@ static void memory(void)
         free(output);
         kt_run_free(&run);
     }
-    kt_note("horizon 500: %ld KiB at most, output %zu; 5000: %ld KiB, output %zu", peak[0], bytes[0],
-            peak[1], bytes[1]);
+    kt_note("horizon 500: %ld KiB at most, output %zu; 5000: %ld KiB, output %zu", peak[0],
+            bytes[0], peak[1], bytes[1]);
     CU_ASSERT_TRUE((peak[1] - peak[0]) * 1024 <= (long)(bytes[1] - bytes[0]) + 1048576);
 #endif
 }

@@ -15,7 +15,8 @@ static struct kr_interval interval_of(const char *text)
     return interval;
 }
 
-static void make(uint64_t seed, const char *symbol, const char *interval, struct kr_bar *bars, size_t n)
+static void make(uint64_t seed, const char *symbol, const char *interval, struct kr_bar *bars,
+                 size_t n)
 {
     struct kr_interval parsed = interval_of(interval);
     struct kc_simulator simulator;
@@ -115,7 +116,8 @@ static double correlation(const double *a, const double *b, size_t n)
     return ab / sqrt(aa * bb);
 }
 
-static struct facts facts_of(uint64_t seed, struct kr_bar *bars, double *r, double *size, double *volume)
+static struct facts facts_of(uint64_t seed, struct kr_bar *bars, double *r, double *size,
+                             double *volume)
 {
     double m2 = 0, m4 = 0;
 
@@ -159,10 +161,8 @@ static void like_markets(void)
 int main(void)
 {
     static const struct kt_test tests[] = {
-        {"the same seed, the same bars", deterministic},
-        {"names", names},
-        {"valid bars on grid and tick", valid},
-        {"the first bar's time", grid},
+        {"the same seed, the same bars", deterministic}, {"names", names},
+        {"valid bars on grid and tick", valid},          {"the first bar's time", grid},
         {"statistics of markets", like_markets},
     };
 

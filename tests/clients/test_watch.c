@@ -91,7 +91,8 @@ static void chosen_symbols(void)
     struct kt_run run;
 
     kt_daemon_open(&daemon);
-    watch = KT_START("watch", "BBB", "CCC", "--interval", "5m", "--count", "1", "--from", daemon.from);
+    watch =
+        KT_START("watch", "BBB", "CCC", "--interval", "5m", "--count", "1", "--from", daemon.from);
     CU_ASSERT_TRUE_FATAL(kt_daemon_serve(&daemon, &watch, "forecast|5m|BBB|"));
     CU_ASSERT_TRUE_FATAL(kt_daemon_serve(&daemon, &watch, "forecast|5m|CCC|"));
     CU_ASSERT_EQUAL(daemon.n_topics, 2);
@@ -128,8 +129,9 @@ static void other_kinds(void)
     kt_daemon_event(&daemon, 1);
     CU_ASSERT_TRUE(kt_daemon_serve(&daemon, &watch, NULL));
     run = kt_finish(&watch);
-    CU_ASSERT_STRING_EQUAL(run.out, "{\"v\":1,\"sym\":\"AAA\",\"iv\":\"5m\",\"ep\":1,\"seq\":1,\"t\":7,"
-                                    "\"kind\":\"gap\",\"reason\":\"held\",\"count\":1}\n");
+    CU_ASSERT_STRING_EQUAL(run.out,
+                           "{\"v\":1,\"sym\":\"AAA\",\"iv\":\"5m\",\"ep\":1,\"seq\":1,\"t\":7,"
+                           "\"kind\":\"gap\",\"reason\":\"held\",\"count\":1}\n");
     kt_run_free(&run);
     run = KT_RUN("watch", "--json", "--timeout", "50ms", "--from", daemon.from);
     CU_ASSERT_EQUAL(run.status, 75);
@@ -171,7 +173,8 @@ static void open_terminal(struct terminal *terminal, const char *term, const cha
 
 /* Read the terminal, serving the daemon, until `text` has been seen behind offset `from`, or the program has
  * ended (text NULL). Return: where text stands, 0 if it did not come. */
-static size_t read_until(struct terminal *terminal, struct kt_daemon *daemon, const char *text, size_t from)
+static size_t read_until(struct terminal *terminal, struct kt_daemon *daemon, const char *text,
+                         size_t from)
 {
     for (int turns = 0; turns < 2000; turns++) {
         struct pollfd items[] = {{terminal->master, POLLIN, 0}};
@@ -264,13 +267,14 @@ static void screen(void)
     /* another size: drawn anew, right to the new edges */
     at = terminal.n;
     CU_ASSERT_EQUAL(ioctl(terminal.master, TIOCSWINSZ, &larger), 0);
-    CU_ASSERT_TRUE(read_until(&terminal, &daemon, "[?2026l", read_until(&terminal, &daemon, "2 lost", at)) >
-                   0);
+    CU_ASSERT_TRUE(read_until(&terminal, &daemon, "[?2026l",
+                              read_until(&terminal, &daemon, "2 lost", at)) > 0);
     CU_ASSERT_EQUAL(write(terminal.master, "q", 1), 1);
     CU_ASSERT_TRUE(read_until(&terminal, &daemon, NULL, 0) > 0);
     at = read_until(&terminal, &daemon, "\033[?25h\033[?1049l", 0);
     CU_ASSERT_TRUE_FATAL(at > 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(terminal.seen + at, "3 forecasts of 2 streams, 2 lost on the way"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(terminal.seen + at, "3 forecasts of 2 streams, 2 lost on the way"));
     CU_ASSERT_PTR_NULL(strstr(terminal.seen + at, "\033["));
     CU_ASSERT_EQUAL(close_terminal(&terminal), 0);
     kt_daemon_close(&daemon);
@@ -538,9 +542,12 @@ static struct kt_run ask(struct kt_daemon *daemon, const char *const *words)
 static void questions(void)
 {
     static const struct kt_answer answers[] = {
-        {"status", NULL, 1, pack_status_map},   {"symbols", NULL, 2, pack_symbols},
-        {"snapshot", NULL, 1, pack_snapshot},   {"forecast", NULL, 1, pack_snapshot},
-        {"ping", NULL, 0, NULL},                {"reload", NULL, 0, NULL},
+        {"status", NULL, 1, pack_status_map},
+        {"symbols", NULL, 2, pack_symbols},
+        {"snapshot", NULL, 1, pack_snapshot},
+        {"forecast", NULL, 1, pack_snapshot},
+        {"ping", NULL, 0, NULL},
+        {"reload", NULL, 0, NULL},
         {"reset", NULL, 0, NULL},
     };
     static const struct {
@@ -548,21 +555,27 @@ static void questions(void)
         const char *out;
     } cases[] = {
         {{"status", "--json"},
-         "{\"received\":12,\"pub\":1706693400000000000,\"uptime_s\":1.5,\"rejected\":{\"off_grid\":3}}\n"},
+         "{\"received\":12,\"pub\":1706693400000000000,\"uptime_s\":1.5,\"rejected\":{\"off_grid\":"
+         "3}}\n"},
         {{"status"},
          "received          12\n"
          "pub               2024-01-31T09:30:00Z\n"
          "uptime_s          1.5\n"
          "rejected          off_grid 3\n"},
         {{"symbols", "--json"},
-         "[{\"sym\":\"AAA\",\"iv\":\"5m\",\"state\":\"LIVE\",\"last\":{\"t\":1706693400000000000,\"c\":10.25}},"
-         "{\"sym\":\"BBB\",\"iv\":\"5m\",\"state\":\"LIVE\",\"last\":{\"t\":1706693400000000000,\"c\":10.25}}]\n"},
+         "[{\"sym\":\"AAA\",\"iv\":\"5m\",\"state\":\"LIVE\",\"last\":{\"t\":1706693400000000000,"
+         "\"c\":10.25}},"
+         "{\"sym\":\"BBB\",\"iv\":\"5m\",\"state\":\"LIVE\",\"last\":{\"t\":1706693400000000000,"
+         "\"c\":10.25}}]\n"},
         {{"symbols"},
-         "SYMBOL           INTERVAL STATE        MODE              ROW    EPOCH  LAST                 "
+         "SYMBOL           INTERVAL STATE        MODE              ROW    EPOCH  LAST              "
+         "   "
          "         CLOSE  CALIBRATION\n"
-         "AAA              5m       LIVE                             0        0  2024-01-31T09:30:00Z "
+         "AAA              5m       LIVE                             0        0  "
+         "2024-01-31T09:30:00Z "
          "         10.25  \n"
-         "BBB              5m       LIVE                             0        0  2024-01-31T09:30:00Z "
+         "BBB              5m       LIVE                             0        0  "
+         "2024-01-31T09:30:00Z "
          "         10.25  \n"},
         {{"snapshot", "AAA", "--interval", "5m"}, "{\"horizon\":-1,\"T\":-1.0}\n"},
         {{"forecast", "AAA", "--interval", "5m", "--horizon", "5000", "--temperature", "0.5"},
