@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-static void print_line(const char *prefix, const char *format, va_list arguments)
+static void kr_printf(2, 0) print_line(const char *prefix, const char *format, va_list arguments)
 {
     char line[1024];
 
