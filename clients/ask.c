@@ -13,7 +13,7 @@ int kc_ask_open(struct kc_ask *ask)
     if (!ask->context)
         return kc_fail(KC_SYSTEM, "out of memory");
     if (kronosd_control_open(ask->context, ask->endpoint, &ask->control, &error) < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", ask->endpoint, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, ask->endpoint, error.text);
     return 0;
 }
 
@@ -52,13 +52,13 @@ int kc_ask_failed(const struct kc_ask *ask, int code, const struct kr_error *err
 {
     switch (-code) {
     case ETIMEDOUT:
-        return kc_fail(KC_TIMEOUT, "%s: %s", ask->endpoint, error->text);
+        return kc_fail_about(KC_TIMEOUT, ask->endpoint, error->text);
     case EREMOTEIO:
-        return kc_fail(refused(kronosd_control_code(ask->control)), "%s: %s", ask->endpoint,
-                       error->text);
+        return kc_fail_about(refused(kronosd_control_code(ask->control)), ask->endpoint,
+                             error->text);
     case ENOMEM:
         return kc_fail(KC_SYSTEM, "out of memory");
     default:
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", ask->endpoint, error->text);
+        return kc_fail_about(KC_UNAVAILABLE, ask->endpoint, error->text);
     }
 }

@@ -31,6 +31,13 @@ int kc_fail(int status, const char *format, ...)
     return status;
 }
 
+int kc_fail_about(int status, const char *name, const char *text)
+{
+    if (strncmp(text, name, strlen(name)) == 0)
+        return kc_fail(status, "%s", text);
+    return kc_fail(status, "%s: %s", name, text);
+}
+
 int kc_usage_error(char **argv, const char *format, ...)
 {
     va_list arguments;

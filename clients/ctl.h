@@ -50,6 +50,8 @@ int kc_cmd_watch(int argc, char **argv);
 /* Print "kronosctl: " and the line on stderr; line breaks in it become spaces. Return: `status`, so that
  * one can write `return kc_fail(KC_DATA, ...)`. */
 int kc_fail(int status, const char *format, ...) kr_printf(2, 3);
+/* The same for a text that may say itself what it is about: "name: text", once. */
+int kc_fail_about(int status, const char *name, const char *text);
 /* The exit status for a negative errno of libkronos: -ENOENT and the like 66, -EBADMSG, -ENOTSUP and
  * -EINVAL 65, -ENOMEM 71. */
 int kc_status_of(int code);

@@ -170,7 +170,8 @@ static void unreachable(void)
 
         KT_CHECK(run.status == 69, "%s: status %d: %s", asking[i], run.status, run.err);
         CU_ASSERT_TRUE(kt_one_line(run.err));
-        CU_ASSERT_PTR_NOT_NULL(strstr(run.err, endpoint));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(strstr(run.err, endpoint));
+        CU_ASSERT_PTR_NULL(strstr(strstr(run.err, endpoint) + 1, endpoint)); /* once */
         kt_run_free(&run);
     }
 }
