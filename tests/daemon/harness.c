@@ -254,6 +254,15 @@ bool kt_daemon_begin(struct kt_daemon *daemon, const char *more)
     return kt_daemon_start(daemon);
 }
 
+/* Notifications nobody waits for: a full socket would hold the daemon up. */
+static void drop_notifications(const struct kt_daemon *daemon)
+{
+    char text[1024];
+
+    while (recv(daemon->notify_fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+        ;
+}
+
 int kt_daemon_stop(struct kt_daemon *daemon)
 {
     int64_t end_ms = mono_ms() + 5000;
@@ -264,6 +273,7 @@ int kt_daemon_stop(struct kt_daemon *daemon)
         return -1;
     kill(daemon->pid, SIGTERM);
     while (ended == 0 && mono_ms() < end_ms) {
+        drop_notifications(daemon);
         ended = waitpid(daemon->pid, &status, WNOHANG);
         if (ended == 0)
             poll(NULL, 0, 5);
