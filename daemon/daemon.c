@@ -342,9 +342,11 @@ int kd_daemon_start(struct kd_daemon *daemon, struct kd_config **config, struct 
                                  .outbox.fd = -1};
     *config = NULL;
     *model = NULL;
-    while (!daemon->ep)
+    while (!daemon->ep) {
         if (getrandom(&daemon->ep, sizeof(daemon->ep), 0) != sizeof(daemon->ep))
             return kr_error_set(error, -errno, "getrandom: %s", strerror(errno));
+        daemon->ep >>= 11; /* 53 bits: a double, and so JavaScript, holds it exactly */
+    }
     if (kd_streams_init(&daemon->streams, daemon->config->limits.symbols))
         return kr_error_set(error, -ENOMEM, "streams: no memory");
     status = start_loop(daemon, error);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -166,6 +167,7 @@ static void run_child(const struct kt_daemon *daemon)
     char binary[1024];
     int log = open(daemon->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
     snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
@@ -299,6 +301,15 @@ bool kt_daemon_begin(struct kt_daemon *daemon, const char *more)
     return kt_daemon_start(daemon);
 }
 
+/* Notifications nobody waits for: a full socket would hold the daemon up. */
+static void drop_notifications(const struct kt_daemon *daemon)
+{
+    char text[1024];
+
+    while (recv(daemon->notify_fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+        ;
+}
+
 int kt_daemon_stop(struct kt_daemon *daemon)
 {
     int64_t end_ms = mono_ms() + 5000;
@@ -309,6 +320,7 @@ int kt_daemon_stop(struct kt_daemon *daemon)
         return -1;
     kill(daemon->pid, SIGTERM);
     while (ended == 0 && mono_ms() < end_ms) {
+        drop_notifications(daemon);
         ended = waitpid(daemon->pid, &status, WNOHANG);
         if (ended == 0)
             poll(NULL, 0, 5);
