@@ -86,11 +86,11 @@ static void grid(void)
     struct kc_simulator simulator;
 
     kc_simulate_start(&simulator, 1, "A", &week, KC_SIMULATE_T0_NS + 3 * day);
-    CU_ASSERT_EQUAL(simulator.t0_ns, KC_SIMULATE_T0_NS);
+    CU_ASSERT_EQUAL(simulator.t_ns, KC_SIMULATE_T0_NS);
     kc_simulate_start(&simulator, 1, "A", &minutes, KC_SIMULATE_T0_NS + 1);
-    CU_ASSERT_EQUAL(simulator.t0_ns, KC_SIMULATE_T0_NS);
+    CU_ASSERT_EQUAL(simulator.t_ns, KC_SIMULATE_T0_NS);
     kc_simulate_start(&simulator, 1, "A", &minutes, -1);
-    CU_ASSERT_EQUAL(simulator.t0_ns, -minutes.ns);
+    CU_ASSERT_EQUAL(simulator.t_ns, -minutes.ns);
 }
 
 #define LONG 20000
