@@ -140,7 +140,7 @@ class Tokenizer(nn.Module):
         """Both ids -> the row that the decoder reads: +-1 / sqrt(bits)."""
         place = torch.arange(self.s1_bits)
         bits = torch.cat([s1[..., None] >> place & 1, s2[..., None] >> place & 1], -1)
-        return (bits.float() * 2 - 1) / math.sqrt(self.bits)
+        return (bits.to(self.head.weight.dtype) * 2 - 1) / math.sqrt(self.bits)
 
     def decode_rows(self, row):
         for block in self.decoder:
