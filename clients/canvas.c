@@ -12,12 +12,12 @@ static const struct {
     uint8_t r, g, b, xterm;
     bool bold;
 } inks[KC_INKS] = {
-    [KC_INK_DIM] = {128, 134, 150, 245, false},    [KC_INK_BRIGHT] = {0, 0, 0, 0, true},
-    [KC_INK_TITLE] = {86, 182, 224, 74, true},     [KC_INK_UP] = {46, 184, 122, 36, false},
-    [KC_INK_DOWN] = {232, 88, 90, 203, false},     [KC_INK_WARN] = {222, 160, 60, 179, false},
-    [KC_INK_LINE] = {244, 190, 80, 215, false},    [KC_INK_LINE2] = {198, 150, 74, 173, false},
-    [KC_INK_LINE3] = {150, 118, 76, 137, false},   [KC_INK_MEDIAN] = {236, 248, 255, 195, false},
-    [KC_INK_FAN1] = {26, 62, 98, 24, false},       [KC_INK_FAN2] = {36, 94, 146, 25, false},
+    [KC_INK_DIM] = {128, 134, 150, 245, false},  [KC_INK_BRIGHT] = {0, 0, 0, 0, true},
+    [KC_INK_TITLE] = {86, 182, 224, 74, true},   [KC_INK_UP] = {46, 184, 122, 36, false},
+    [KC_INK_DOWN] = {232, 88, 90, 203, false},   [KC_INK_WARN] = {222, 160, 60, 179, false},
+    [KC_INK_LINE] = {244, 190, 80, 215, false},  [KC_INK_LINE2] = {198, 150, 74, 173, false},
+    [KC_INK_LINE3] = {150, 118, 76, 137, false}, [KC_INK_MEDIAN] = {236, 248, 255, 195, false},
+    [KC_INK_FAN1] = {26, 62, 98, 24, false},     [KC_INK_FAN2] = {36, 94, 146, 25, false},
     [KC_INK_FAN3] = {54, 132, 196, 32, false},
 };
 
@@ -120,7 +120,8 @@ static struct kc_cell *cell_at(const struct kc_canvas *canvas, int x, int y)
     return &canvas->cells[y * canvas->width + x];
 }
 
-static void put(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, const char *glyph, size_t n)
+static void put(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, const char *glyph,
+                size_t n)
 {
     struct kc_cell *cell = cell_at(canvas, x, y);
 
@@ -133,7 +134,8 @@ static void put(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, const c
     cell->dots = 0;
 }
 
-int kc_canvas_text(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int room, const char *text)
+int kc_canvas_text(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int room,
+                   const char *text)
 {
     while (*text && room > 0) {
         size_t n = 1;
@@ -192,7 +194,8 @@ void kc_canvas_fill(struct kc_canvas *canvas, int x, int y, int top, int bottom,
     }
 }
 
-static void dot(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int clip_top, int clip_bottom)
+static void dot(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int clip_top,
+                int clip_bottom)
 {
     static const uint8_t bits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     struct kc_cell *cell;
@@ -303,7 +306,8 @@ static const char *shade(uint8_t ink)
 }
 
 /* What one cell shows: glyph [<= 4 bytes] and look. */
-static void resolve(const struct kc_cell *cell, enum kc_depth depth, char glyph[5], struct look *ret)
+static void resolve(const struct kc_cell *cell, enum kc_depth depth, char glyph[5],
+                    struct look *ret)
 {
     uint8_t ground = majority(cell->ground, 0, 8);
 

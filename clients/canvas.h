@@ -17,21 +17,21 @@ enum kc_ink {
     KC_INK_UP,
     KC_INK_DOWN,
     KC_INK_WARN,
-    KC_INK_LINE,   /* closes */
-    KC_INK_LINE2,  /* older closes */
-    KC_INK_LINE3,  /* still older */
+    KC_INK_LINE,  /* closes */
+    KC_INK_LINE2, /* older closes */
+    KC_INK_LINE3, /* still older */
     KC_INK_MEDIAN,
-    KC_INK_FAN1,   /* outermost band */
+    KC_INK_FAN1, /* outermost band */
     KC_INK_FAN2,
-    KC_INK_FAN3,   /* innermost */
+    KC_INK_FAN3, /* innermost */
     KC_INKS
 };
 
 /* How much a terminal can show. */
 enum kc_depth {
-    KC_MONO,  /* characters alone; areas become shades */
-    KC_256,   /* the palette of xterm */
-    KC_TRUE,  /* 24 bits */
+    KC_MONO, /* characters alone; areas become shades */
+    KC_256,  /* the palette of xterm */
+    KC_TRUE, /* 24 bits */
 };
 
 /* Growing text. After a failed allocation `failed` is set and the text stays as it was. */
@@ -48,7 +48,7 @@ void kc_text_free(struct kc_text *text);
 size_t kc_text_cells(const char *text);
 
 struct kc_cell {
-    char glyph[5];     /* UTF-8; empty: a blank */
+    char glyph[5]; /* UTF-8; empty: a blank */
     uint8_t ink;
     uint8_t ground[8]; /* ink of each eighth, from the top; KC_INK_PLAIN: none */
     uint8_t dots;      /* braille pattern, drawn over the ground */
@@ -66,7 +66,8 @@ void kc_canvas_clear(struct kc_canvas *canvas);
 void kc_canvas_free(struct kc_canvas *canvas);
 
 /* Text from (x, y) to the right, at most `room` cells of it. Return: the x behind it. */
-int kc_canvas_text(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int room, const char *text);
+int kc_canvas_text(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int room,
+                   const char *text);
 int kc_canvas_printf(struct kc_canvas *canvas, int x, int y, enum kc_ink ink, int room,
                      const char *format, ...) kr_printf(6, 7);
 /* A frame with rounded corners, w x h cells outside. */

@@ -75,7 +75,7 @@ struct kronosd_subscriber_config {
     /* The publisher runs anew: the topic counts from 1 again. Called before on_gap. May be NULL. */
     void (*on_restart)(void *context, const char *topic, uint64_t old_ep, uint64_t new_ep);
     void *context;
-    size_t max_message_bytes; /* 0: 64 MiB. The connection of a peer that sends more is dropped */
+    size_t max_message_bytes; /* 0: 64 MiB. More costs the connection, which comes back */
     size_t max_topics; /* topics whose numbers are remembered; 0: 8192. Others come unfiltered */
     int queue;         /* messages that wait in memory before some are lost; 0: 10000 */
 };
@@ -124,7 +124,8 @@ int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms,
                     struct kronosd_message *ret, struct kr_error *error) KRONOSD_MUST_CHECK;
 
 const struct kronosd_counts *kronosd_subscriber_counts(const struct kronosd_subscriber *subscriber);
-/* The SUB socket, to be polled together with others. Drain it with timeout 0 until -ETIMEDOUT. */
+/* The SUB socket, to be polled together with others. Drain it with timeout 0 until -ETIMEDOUT, and
+ * do so each few seconds though it be silent: lost connections are looked after in there. */
 void *kronosd_subscriber_socket(const struct kronosd_subscriber *subscriber);
 
 /* ---- Control ---- */
@@ -137,7 +138,8 @@ int kronosd_control_open(void *zmq_context, const char *endpoint, struct kronosd
 void kronosd_control_close(struct kronosd_control **control);
 
 /* Begin a request: a map of `op`, `id` and `n_more` further pairs, which the caller packs through
- * the returned packer (a failure is remembered, no need to check each). Earlier replies are gone. */
+ * the returned packer (a failure is remembered, no need to check each). Earlier replies are
+ * gone. */
 msgpack_packer *kronosd_request_begin(struct kronosd_control *control, const char *op,
                                       size_t n_more);
 
@@ -172,7 +174,8 @@ struct kronosd_symbol {
     uint64_t epoch;
 };
 
-/* `symbols`: an array for free(); 0 streams give NULL. Errors as kronosd_request(). */
+/* `symbols`, page after page: an array for free(); 0 streams give NULL. Errors as
+ * kronosd_request(). */
 int kronosd_symbols(struct kronosd_control *control, int timeout_ms, struct kronosd_symbol **ret,
                     size_t *ret_n, struct kr_error *error) KRONOSD_MUST_CHECK;
 

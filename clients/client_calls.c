@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Beyond what any daemon serves; a peer that goes on and on must come to an end. */
+#define MAX_SYMBOLS 1000000
+
 static int bad_reply(struct kr_error *error, const char *op, const char *expected)
 {
     return kr_error_set(error, -EBADMSG, "%s: reply: expected %s", op, expected);
@@ -38,32 +41,56 @@ static struct kronosd_symbol read_symbol(const msgpack_object *entry)
     return symbol;
 }
 
+/* Append one page. Return: 0, -EBADMSG, -ENOMEM. */
+static int append_symbols(struct kronosd_symbol **symbols, size_t *n, const msgpack_object *reply,
+                          bool *ret_more, struct kr_error *error)
+{
+    const msgpack_object *list = kronosd_get(reply, "symbols");
+    struct kronosd_symbol *grown;
+    size_t n_page;
+
+    if (!list || list->type != MSGPACK_OBJECT_ARRAY)
+        return bad_reply(error, "symbols", "an array `symbols`");
+    n_page = list->via.array.size;
+    for (size_t i = 0; i < n_page; i++)
+        if (list->via.array.ptr[i].type != MSGPACK_OBJECT_MAP)
+            return bad_reply(error, "symbols", "maps in `symbols`");
+    if (n_page > MAX_SYMBOLS - *n)
+        return bad_reply(error, "symbols", "fewer streams");
+    if (n_page > 0) {
+        grown = reallocarray(*symbols, *n + n_page, sizeof(*grown));
+        if (!grown)
+            return kr_error_set(error, -ENOMEM, "symbols: no memory for %zu streams", *n + n_page);
+        *symbols = grown;
+    }
+    for (size_t i = 0; i < n_page; i++)
+        (*symbols)[(*n)++] = read_symbol(&list->via.array.ptr[i]);
+    *ret_more = n_page > 0 && kronosd_get_bool(reply, "more", false);
+    return 0;
+}
+
 int kronosd_symbols(struct kronosd_control *control, int timeout_ms, struct kronosd_symbol **ret,
                     size_t *ret_n, struct kr_error *error)
 {
-    const msgpack_object *reply, *list;
     struct kronosd_symbol *symbols = NULL;
-    size_t n;
-    int code;
+    const msgpack_object *reply;
+    size_t n = 0;
+    bool more = true;
+    int code = 0;
 
-    kronosd_request_begin(control, "symbols", 0);
-    code = kronosd_request(control, timeout_ms, &reply, error);
-    if (code != 0)
-        return code;
-    list = kronosd_get(reply, "symbols");
-    if (!list || list->type != MSGPACK_OBJECT_ARRAY)
-        return bad_reply(error, "symbols", "an array `symbols`");
-    n = list->via.array.size;
-    for (size_t i = 0; i < n; i++)
-        if (list->via.array.ptr[i].type != MSGPACK_OBJECT_MAP)
-            return bad_reply(error, "symbols", "maps in `symbols`");
-    if (n > 0) {
-        symbols = calloc(n, sizeof(*symbols));
-        if (!symbols)
-            return kr_error_set(error, -ENOMEM, "symbols: no memory for %zu streams", n);
+    while (code == 0 && more) {
+        msgpack_packer *packer = kronosd_request_begin(control, "symbols", n > 0);
+
+        if (n > 0)
+            kronosd_pack_int(packer, "from", (int64_t)n);
+        code = kronosd_request(control, timeout_ms, &reply, error);
+        if (code == 0)
+            code = append_symbols(&symbols, &n, reply, &more, error);
     }
-    for (size_t i = 0; i < n; i++)
-        symbols[i] = read_symbol(&list->via.array.ptr[i]);
+    if (code != 0) {
+        free(symbols);
+        return code;
+    }
     *ret = symbols;
     *ret_n = n;
     return 0;
@@ -143,7 +170,7 @@ int kronosd_history(struct kronosd_control *control, const char *symbol, const c
     int code = 0;
 
     while (code == 0 && more && bars.n < n) {
-        bool has_from = from_ns != KRONOSD_LAST;
+        bool has_from = next_ns != KRONOSD_LAST;
         msgpack_packer *packer = kronosd_request_begin(control, "history", has_from ? 4 : 3);
 
         pack_stream(packer, symbol, interval);
@@ -153,7 +180,7 @@ int kronosd_history(struct kronosd_control *control, const char *symbol, const c
         code = kronosd_request(control, timeout_ms, &reply, error);
         if (code == 0)
             code = append_page(&bars, reply, next_ns, n - bars.n, &more, error);
-        more = more && has_from && bars.n > 0 && bars.t_ns[bars.n - 1] < INT64_MAX;
+        more = more && bars.n > 0 && bars.t_ns[bars.n - 1] < INT64_MAX;
         if (more)
             next_ns = bars.t_ns[bars.n - 1] + 1;
     }

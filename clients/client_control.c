@@ -14,7 +14,8 @@
 #define QUEUE      64
 
 struct kronosd_control {
-    void *socket;
+    void *zmq_context;
+    void *socket;       /* NULL only when one could not be had again */
     char endpoint[256]; /* for messages */
     uint64_t id;        /* of the last request */
     msgpack_sbuffer request;
@@ -24,6 +25,21 @@ struct kronosd_control {
     msgpack_unpacked unpacked;
     char code[64]; /* error.code of the last reply */
 };
+
+/* A new connection, in place of one that there may be. */
+static int reconnect(struct kronosd_control *control, struct kr_error *error)
+{
+    int code;
+
+    kronosd_socket_close(&control->socket);
+    code = kronosd_socket_open(control->zmq_context, ZMQ_DEALER, QUEUE, QUEUE,
+                               KRONOSD_MESSAGE_BYTES, &control->socket, error);
+    if (code == 0)
+        code = kronosd_socket_connect(control->socket, control->endpoint, error);
+    if (code != 0)
+        kronosd_socket_close(&control->socket);
+    return code;
+}
 
 int kronosd_control_open(void *zmq_context, const char *endpoint, struct kronosd_control **ret,
                          struct kr_error *error)
@@ -37,11 +53,14 @@ int kronosd_control_open(void *zmq_context, const char *endpoint, struct kronosd
     msgpack_unpacked_init(&control->unpacked);
     zmq_msg_init(&control->frames[0]);
     zmq_msg_init(&control->frames[1]);
-    strncpy(control->endpoint, endpoint, sizeof(control->endpoint) - 1);
-    code = kronosd_socket_open(zmq_context, ZMQ_DEALER, QUEUE, QUEUE, KRONOSD_MESSAGE_BYTES,
-                               &control->socket, error);
-    if (code == 0)
-        code = kronosd_socket_connect(control->socket, endpoint, error);
+    control->zmq_context = zmq_context;
+    if (strlen(endpoint) < sizeof(control->endpoint)) {
+        strcpy(control->endpoint, endpoint);
+        code = reconnect(control, error);
+    } else {
+        code = kr_error_set(error, -EINVAL, "endpoint: expected less than %zu bytes",
+                            sizeof(control->endpoint));
+    }
     if (code == 0)
         *ret = control;
     else
@@ -116,6 +135,9 @@ static int send_request(struct kronosd_control *control, int64_t deadline, struc
     if (!control->begun)
         return kr_error_set(error, -EINVAL, "request: expected one that was begun");
     control->begun = false;
+    code = control->socket ? 0 : reconnect(control, error);
+    if (code != 0)
+        return code;
     if (kw_end(&control->encoder) != 0)
         return kr_error_set(error, -ENOMEM, "request: no memory");
     if (kw_check(control->request.data, control->request.size, KRONOSD_DEPTH) != 0)
@@ -123,7 +145,7 @@ static int send_request(struct kronosd_control *control, int64_t deadline, struc
     if (deadline >= 0)
         connect_deadline = KR_MIN(connect_deadline, deadline);
     /* the socket takes a message only when a connection is up (ZMQ_IMMEDIATE) */
-    code = kronosd_socket_wait(control->socket, ZMQ_POLLOUT, connect_deadline);
+    code = kronosd_socket_wait(control->socket, ZMQ_POLLOUT, NULL, connect_deadline);
     if (code == 0 &&
         zmq_send(control->socket, control->request.data, control->request.size, ZMQ_DONTWAIT) < 0)
         code = zmq_errno() == EAGAIN ? -ETIMEDOUT : -zmq_errno();
@@ -142,7 +164,7 @@ static int receive_reply(struct kronosd_control *control, int64_t deadline)
     int code = kronosd_socket_receive(control->socket, control->frames, 2, &n_frames);
 
     while (code == -EAGAIN) {
-        code = kronosd_socket_wait(control->socket, ZMQ_POLLIN, deadline);
+        code = kronosd_socket_wait(control->socket, ZMQ_POLLIN, NULL, deadline);
         if (code == 0)
             code = kronosd_socket_receive(control->socket, control->frames, 2, &n_frames);
     }
@@ -189,25 +211,37 @@ static int judge_reply(struct kronosd_control *control, const msgpack_object **r
                         text[0] ? ": " : "", text);
 }
 
-int kronosd_request(struct kronosd_control *control, int timeout_ms, const msgpack_object **ret,
-                    struct kr_error *error)
+/* Send, and wait for the answer. Return: as kronosd_request(). */
+static int exchange(struct kronosd_control *control, int timeout_ms, struct kr_error *error)
 {
     int64_t deadline = kronosd_deadline_ms(timeout_ms);
     int code = send_request(control, deadline, error);
 
-    control->code[0] = '\0';
     if (code != 0)
         return code;
     do
         code = receive_reply(control, deadline);
     while (code == 0 && !is_answer(control));
-    if (code == 0)
-        return judge_reply(control, ret, error);
     if (code == -ETIMEDOUT)
         return kr_error_set(error, code, "%s: no reply within %d ms", control->endpoint,
                             timeout_ms);
     if (code == -EBADMSG)
         return kr_error_set(error, code, "%s: reply: expected one MessagePack map",
                             control->endpoint);
-    return kr_error_set(error, code, "%s: %s", control->endpoint, zmq_strerror(-code));
+    if (code != 0)
+        return kr_error_set(error, code, "%s: %s", control->endpoint, zmq_strerror(-code));
+    return 0;
+}
+
+int kronosd_request(struct kronosd_control *control, int timeout_ms, const msgpack_object **ret,
+                    struct kr_error *error)
+{
+    int code;
+
+    control->code[0] = '\0';
+    code = exchange(control, timeout_ms, error);
+    /* ZeroMQ gives up an endpoint after a fault of the protocol: never wait on a dead one twice */
+    if (code == -ETIMEDOUT || code == -EHOSTUNREACH)
+        reconnect(control, NULL); /* if that fails the next request tries again */
+    return code ? code : judge_reply(control, ret, error);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "clients/client_socket.h"
+#include "clients/link.h"
 
 #include <errno.h>
 #include <time.h>
@@ -46,11 +47,10 @@ int kronosd_socket_open(void *zmq_context, int type, int receive_queue, int send
 
 int kronosd_socket_connect(void *socket, const char *endpoint, struct kr_error *error)
 {
-    int code;
+    int code = kw_link_connect(socket, endpoint);
 
-    if (zmq_connect(socket, endpoint) == 0)
+    if (code == 0)
         return 0;
-    code = zmq_failure();
     return kr_error_set(error, code, "%s: expected an endpoint such as tcp://127.0.0.1:7411: %s",
                         endpoint, zmq_strerror(-code));
 }
@@ -82,12 +82,15 @@ long kronosd_remaining_ms(int64_t deadline_ms)
     return (long)(deadline_ms < 0 ? -1 : KR_MAX(left, 0));
 }
 
-int kronosd_socket_wait(void *socket, short events, int64_t deadline_ms)
+int kronosd_socket_wait(void *socket, short events, void *other, int64_t deadline_ms)
 {
-    zmq_pollitem_t item = {.socket = socket, .events = events};
+    zmq_pollitem_t items[] = {
+        {.socket = socket, .events = events},
+        {.socket = other, .events = ZMQ_POLLIN},
+    };
 
     for (;;) {
-        int n = zmq_poll(&item, 1, kronosd_remaining_ms(deadline_ms));
+        int n = zmq_poll(items, other ? 2 : 1, kronosd_remaining_ms(deadline_ms));
 
         if (n < 0)
             return zmq_failure();

@@ -25,8 +25,9 @@ int64_t kronosd_now_ms(void);
 int64_t kronosd_deadline_ms(int timeout_ms);
 long kronosd_remaining_ms(int64_t deadline_ms);
 
-/* Wait for ZMQ_POLLIN or ZMQ_POLLOUT. Return: 0, -ETIMEDOUT, -EINTR or what ZeroMQ says. */
-int kronosd_socket_wait(void *socket, short events, int64_t deadline_ms) kr_must_check;
+/* Wait for ZMQ_POLLIN or ZMQ_POLLOUT, or for input of a second socket, which may be NULL.
+ * Return: 0, -ETIMEDOUT, -EINTR or what ZeroMQ says. */
+int kronosd_socket_wait(void *socket, short events, void *other, int64_t deadline_ms) kr_must_check;
 
 /* Receive one multipart message without waiting: the first `n` frames into frames[], which hold
  * messages before and after; frames beyond are dropped. *ret_n counts them all.

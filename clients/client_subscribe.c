@@ -2,6 +2,7 @@
 /* Following topics: receive, drop what was had, report what is missing. */
 #include "clients/client.h"
 #include "clients/client_socket.h"
+#include "clients/link.h"
 #include "clients/wire.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct track {
 
 struct kronosd_subscriber {
     void *socket;
+    struct kw_link link;
     zmq_msg_t frames[2]; /* of the message last returned: topic, map */
     msgpack_unpacked unpacked;
     char topic[KRONOSD_TOPIC_MAX + 1]; /* of that message */
@@ -60,7 +62,7 @@ int kronosd_unsubscribe(struct kronosd_subscriber *subscriber, const char *prefi
     return change_subscription(subscriber, ZMQ_UNSUBSCRIBE, prefix, error);
 }
 
-static int connect_all(struct kronosd_subscriber *subscriber,
+static int connect_all(struct kronosd_subscriber *subscriber, void *zmq_context,
                        const struct kronosd_subscriber_config *config, struct kr_error *error)
 {
     int code = 0;
@@ -69,8 +71,9 @@ static int connect_all(struct kronosd_subscriber *subscriber,
         code = kronosd_subscribe(subscriber, "", error);
     for (size_t i = 0; code == 0 && i < config->n_topics; i++)
         code = kronosd_subscribe(subscriber, config->topics[i], error);
-    for (size_t i = 0; code == 0 && i < config->n_endpoints; i++)
-        code = kronosd_socket_connect(subscriber->socket, config->endpoints[i], error);
+    if (code == 0)
+        code = kw_link_open(&subscriber->link, zmq_context, subscriber->socket, config->endpoints,
+                            config->n_endpoints, error);
     return code;
 }
 
@@ -108,7 +111,7 @@ int kronosd_subscriber_open(void *zmq_context, const struct kronosd_subscriber_c
                                    config->queue > 0 ? config->queue : DEFAULT_QUEUE, 0, max_bytes,
                                    &subscriber->socket, error);
     if (code == 0)
-        code = connect_all(subscriber, config, error);
+        code = connect_all(subscriber, zmq_context, config, error);
     if (code == 0)
         *ret = subscriber;
     else
@@ -122,6 +125,7 @@ void kronosd_subscriber_close(struct kronosd_subscriber **subscriber)
 
     if (!s)
         return;
+    kw_link_close(&s->link);
     kronosd_socket_close(&s->socket);
     msgpack_unpacked_destroy(&s->unpacked);
     zmq_msg_close(&s->frames[0]);
@@ -240,6 +244,20 @@ static bool is_new(struct kronosd_subscriber *subscriber, const struct kronosd_m
     return true;
 }
 
+/* Wait until there is something to receive, or to know about the connections. Return: 0 (look),
+ * -ETIMEDOUT, -EINTR or what ZeroMQ says. */
+static int wait_more(struct kronosd_subscriber *subscriber, int64_t deadline)
+{
+    int check_ms = kw_link_check(&subscriber->link, kronosd_now_ms());
+    int64_t until = deadline;
+    int code;
+
+    if (check_ms >= 0 && (deadline < 0 || kronosd_deadline_ms(check_ms) < deadline))
+        until = kronosd_deadline_ms(check_ms);
+    code = kronosd_socket_wait(subscriber->socket, ZMQ_POLLIN, subscriber->link.monitor, until);
+    return code == -ETIMEDOUT && until != deadline ? 0 : code;
+}
+
 int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms,
                     struct kronosd_message *ret, struct kr_error *error)
 {
@@ -251,7 +269,7 @@ int kronosd_receive(struct kronosd_subscriber *subscriber, int timeout_ms,
     for (unsigned dropped = 0;;) {
         code = kronosd_socket_receive(subscriber->socket, subscriber->frames, 2, &n_frames);
         if (code == -EAGAIN)
-            code = kronosd_socket_wait(subscriber->socket, ZMQ_POLLIN, deadline);
+            code = wait_more(subscriber, deadline);
         else if (code == 0) {
             subscriber->counts.received++;
             code = read_message(subscriber, n_frames, &message);

@@ -33,7 +33,7 @@ const msgpack_object *kronosd_get(const msgpack_object *map, const char *key)
         const msgpack_object_kv *pair = &map->via.map.ptr[i];
 
         if (pair->key.type == MSGPACK_OBJECT_STR && pair->key.via.str.size == n &&
-            memcmp(pair->key.via.str.ptr, key, n) == 0)
+            (n == 0 || memcmp(pair->key.via.str.ptr, key, n) == 0))
             return &pair->val;
     }
     return NULL;
@@ -94,7 +94,8 @@ bool kronosd_get_string(const msgpack_object *map, const char *key, char *ret, s
 
     if (value && value->type == MSGPACK_OBJECT_STR) {
         n = KR_MIN((size_t)value->via.str.size, size - 1);
-        memcpy(ret, value->via.str.ptr, n);
+        if (n > 0) /* an empty string has no address */
+            memcpy(ret, value->via.str.ptr, n);
     }
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)ret[i] < ' ' || ret[i] == 0x7f)

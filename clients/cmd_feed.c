@@ -96,8 +96,9 @@ static int send_lines(const struct settings *settings, struct kc_publisher *publ
     kc_progress_end(&progress);
     kc_lines_free(&lines);
     if (r == -EMSGSIZE) {
-        *ret_status = kc_fail(KC_DATA, "stdin: line %" PRIu64 ": expected at most %d bytes, found more",
-                              lines.n + 1, KC_LINE_BYTES);
+        *ret_status =
+            kc_fail(KC_DATA, "stdin: line %" PRIu64 ": expected at most %d bytes, found more",
+                    lines.n + 1, KC_LINE_BYTES);
         r = 1;
     }
     return r;
@@ -165,15 +166,18 @@ static int feed_file(const struct settings *settings)
 static int check(char **argv, struct settings *settings, size_t n_files)
 {
     if (settings->from_stdin == (n_files > 0))
-        return kc_usage_error(argv, "expected FILE or --stdin, found %s", n_files ? "both" : "neither");
+        return kc_usage_error(argv, "expected FILE or --stdin, found %s",
+                              n_files ? "both" : "neither");
     if (!settings->from_stdin && (!settings->symbol || !settings->interval.text[0]))
         return kc_usage_error(argv, "expected --symbol S and --interval IV, found %s",
                               settings->symbol ? "no --interval" : "no --symbol");
     if (settings->stay && !settings->history)
         return kc_usage_error(argv, "--stay: expected --history ENDPOINT beside it, found none");
     if (!kc_pace_read(settings->speed_text, &settings->speed))
-        return kc_usage_error(argv, "--speed: expected max, realtime or a number above 0, found "
-                                    "\"%s\"", settings->speed_text);
+        return kc_usage_error(argv,
+                              "--speed: expected max, realtime or a number above 0, found "
+                              "\"%s\"",
+                              settings->speed_text);
     return 0;
 }
 
@@ -192,21 +196,24 @@ int kc_cmd_feed(int argc, char **argv)
          &settings.endpoint, 0, 0, NULL, NULL},
         {"connect", NULL, "connect to ENDPOINT rather than bind it", KC_FLAG, &settings.connect, 0,
          0, NULL, NULL},
-        {"speed", "max|realtime|N", "bars follow each other N times faster than their interval "
-                                    "(max)", KC_TEXT, &settings.speed_text, 0, 0, NULL, NULL},
+        {"speed", "max|realtime|N",
+         "bars follow each other N times faster than their interval "
+         "(max)",
+         KC_TEXT, &settings.speed_text, 0, 0, NULL, NULL},
         {"wait", "TIME", "hold this long for a subscriber, then end with status 75 (10s)",
          KC_DURATION, &settings.wait_ns, 0, 0, NULL, NULL},
         {"timezone", "TZ", "of stamps that name none (UTC)", KC_TEXT, &settings.timezone, 0, 0,
          NULL, NULL},
         {"stamp", "open|close", "what the file's stamps mark (open)", KC_CHOICE, &settings.stamp, 0,
          0, stamps, NULL},
-        {"send-stamp", "open|close", "what the times that are sent mark, as [feed] stamp of the "
-                                     "daemon (open)", KC_CHOICE, &settings.send_stamp, 0, 0, stamps,
-         NULL},
+        {"send-stamp", "open|close",
+         "what the times that are sent mark, as [feed] stamp of the "
+         "daemon (open)",
+         KC_CHOICE, &settings.send_stamp, 0, 0, stamps, NULL},
         {"time-unit", "s|ms|us|ns", "of stamps that are integers", KC_CHOICE, &settings.unit, 0, 0,
          kc_time_units, &settings.unit_given},
-        {"stdin", NULL, "read bars from stdin: one JSON object a line, keys as on the wire", KC_FLAG,
-         &settings.from_stdin, 0, 0, NULL, NULL},
+        {"stdin", NULL, "read bars from stdin: one JSON object a line, keys as on the wire",
+         KC_FLAG, &settings.from_stdin, 0, 0, NULL, NULL},
         {"history", "ENDPOINT", "answer `history` there, about the bars sent so far", KC_ENDPOINT,
          &settings.history, 0, 0, NULL, NULL},
         {"stay", NULL, "with --history: go on answering after the last bar", KC_FLAG,

@@ -208,8 +208,9 @@ static int run(struct predict *predict)
     if (r < 0)
         return kc_fail(KC_CONFIG, "%s", error.text);
     if (settings->first_row != 0 && !predict->model->attention_window)
-        return kc_fail(KC_CONFIG, "first-row: expected 0 for a model whose attention has no window, "
-                                  "found %lld",
+        return kc_fail(KC_CONFIG,
+                       "first-row: expected 0 for a model whose attention has no window, "
+                       "found %lld",
                        (long long)settings->first_row);
     kc_progress_start(&predict->progress, "sampling", "steps", offline->horizon);
     r = kc_offline_run(&predict->offline, predict->model, offline, &predict->source,
@@ -363,20 +364,22 @@ int kc_cmd_predict(int argc, char **argv)
         {"horizon", "H", "bars to forecast (24)", KC_COUNT, &o->horizon, 1, 1e6, NULL,
          &s->horizon_given},
         {"paths", "S", "sampled paths (32)", KC_COUNT, &o->paths, 1, 65536, NULL, &s->paths_given},
-        {"temperature", "T", "above 0 (1)", KC_NUMBER, &o->sampling.temperature, -INFINITY, INFINITY,
-         NULL, NULL},
+        {"temperature", "T", "above 0 (1)", KC_NUMBER, &o->sampling.temperature, -INFINITY,
+         INFINITY, NULL, NULL},
         {"top-k", "K", "keep the K likeliest tokens; 0: all; 1: greedy (0)", KC_COUNT,
          &o->sampling.top_k, 0, 1e9, NULL, NULL},
         {"top-p", "P", "keep the likeliest tokens up to this probability; 1: all (1)", KC_NUMBER,
          &o->sampling.top_p, -INFINITY, INFINITY, NULL, NULL},
-        {"max-context", "C", "rows that the model may see (512)", KC_COUNT, &o->max_context, 1,
-         1e6, NULL, NULL},
+        {"max-context", "C", "rows that the model may see (512)", KC_COUNT, &o->max_context, 1, 1e6,
+         NULL, NULL},
         {"mode", "MODE", "auto, exact, anchored or rolling (auto)", KC_CHOICE, &s->mode, 0, 0,
          modes, NULL},
         {"anchor", "N", "mean and std of the window's first N bars; implies anchored", KC_COUNT,
          &o->anchor, 1, 1e7, NULL, NULL},
-        {"first-row", "N", "row number of the window's first bar, for models with an attention "
-                           "window (0)", KC_INTEGER, &s->first_row, 0, 0, NULL, NULL},
+        {"first-row", "N",
+         "row number of the window's first bar, for models with an attention "
+         "window (0)",
+         KC_INTEGER, &s->first_row, 0, 0, NULL, NULL},
         {"seed", "N", "of the draws (0)", KC_SEED, &o->seed, 0, 0, NULL, NULL},
         {"uniforms", "FILE", "draws of your own: safetensors, uniforms [S,2H]", KC_TEXT,
          &s->uniforms, 0, 0, NULL, NULL},
@@ -386,8 +389,10 @@ int kc_cmd_predict(int argc, char **argv)
          stamps, NULL},
         {"time-unit", "s|ms|us|ns", "of stamps that are integers", KC_CHOICE, &s->time_unit, 0, 0,
          kc_time_units, &s->unit_given},
-        {"calendar", "NAME", "when future bars open: infer, 24x7, weekdays, or a [calendar NAME] of "
-                             "--config (infer)", KC_TEXT, &s->calendar, 0, 0, NULL, NULL},
+        {"calendar", "NAME",
+         "when future bars open: infer, 24x7, weekdays, or a [calendar NAME] of "
+         "--config (infer)",
+         KC_TEXT, &s->calendar, 0, 0, NULL, NULL},
         {"config", "FILE", "where calendars stand (" KC_CONFIG_FILE ")", KC_TEXT, &s->config, 0, 0,
          NULL, NULL},
         {"raw", NULL, "the public model as it is: no scale, join, repair, flat answers", KC_FLAG,

@@ -165,8 +165,10 @@ int kc_cmd_simulate(int argc, char **argv)
          NULL, NULL},
         {"connect", NULL, "connect to ENDPOINT rather than bind it", KC_FLAG, &settings.connect, 0,
          0, NULL, NULL},
-        {"speed", "max|realtime|N", "of a feed: bars follow each other N times faster than their "
-         "interval (max)", KC_TEXT, &settings.speed_text, 0, 0, NULL, NULL},
+        {"speed", "max|realtime|N",
+         "of a feed: bars follow each other N times faster than their "
+         "interval (max)",
+         KC_TEXT, &settings.speed_text, 0, 0, NULL, NULL},
         {"wait", "TIME", "of a feed: hold this long for a subscriber (10s)", KC_DURATION,
          &settings.wait_ns, 0, 0, NULL, NULL},
     };
@@ -180,8 +182,10 @@ int kc_cmd_simulate(int argc, char **argv)
     if (settings.folder && settings.endpoint)
         return kc_usage_error(argv, "expected --output or --to, found both");
     if (!kc_pace_read(settings.speed_text, &settings.speed))
-        return kc_usage_error(argv, "--speed: expected max, realtime or a number above 0, found "
-                                    "\"%s\"", settings.speed_text);
+        return kc_usage_error(argv,
+                              "--speed: expected max, realtime or a number above 0, found "
+                              "\"%s\"",
+                              settings.speed_text);
     if (settings.endpoint)
         return feed(&settings);
     if (settings.folder)

@@ -3,8 +3,6 @@
 #include "clients/ask.h"
 #include "clients/packed_json.h"
 
-#include <string.h>
-
 int kc_cmd_snapshot(int argc, char **argv)
 {
     struct kc_ask ask = KC_ASK_DEFAULT;
@@ -14,8 +12,9 @@ int kc_cmd_snapshot(int argc, char **argv)
         KC_ASK_OPTIONS(ask),
     };
     const struct kc_usage usage = {.arguments = "SYMBOL",
-                                   .doc = "Print the last forecast of a stream as one line of JSON, "
-                                          "keys as on the wire.",
+                                   .doc =
+                                       "Print the last forecast of a stream as one line of JSON, "
+                                       "keys as on the wire.",
                                    .options = options,
                                    .n_options = KR_ARRAY_LENGTH(options),
                                    .min_arguments = 1,
@@ -28,12 +27,12 @@ int kc_cmd_snapshot(int argc, char **argv)
     kc_parse(argc, argv, &usage, &symbol, NULL);
     if (!interval.text[0])
         return kc_usage_error(argv, "expected --interval IV, found none");
-    if (!kr_symbol_valid(symbol, strlen(symbol)))
-        return kc_usage_error(argv, "SYMBOL: expected 1 to 32 printable ASCII characters without "
-                                    "space and |, found \"%s\"", symbol);
-    status = kc_ask_open(&ask);
+    status = kc_check_symbol(argv, symbol);
+    if (!status)
+        status = kc_ask_open(&ask);
     if (!status) {
-        r = kronosd_snapshot(ask.control, symbol, interval.text, kc_ask_ms(&ask), &forecast, &error);
+        r = kronosd_snapshot(ask.control, symbol, interval.text, kc_ask_ms(&ask), &forecast,
+                             &error);
         if (r < 0)
             status = kc_ask_failed(&ask, r, &error);
         else if (kc_json_object(stdout, forecast) < 0)

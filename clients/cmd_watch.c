@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define FRAME_NS      INT64_C(40000000)   /* 25 pictures a second at most */
-#define ASK_AGAIN_NS  INT64_C(2000000000) /* for one stream's history */
-#define GIVE_UP_NS    INT64_C(10000000000) /* after a control socket that did not answer */
-#define ASK_MS        500
-#define MAX_SYMBOLS   256
+#define FRAME_NS     INT64_C(40000000)    /* 25 pictures a second at most */
+#define ASK_AGAIN_NS INT64_C(2000000000)  /* for one stream's history */
+#define GIVE_UP_NS   INT64_C(10000000000) /* after a control socket that did not answer */
+#define ASK_MS       500
+#define MAX_SYMBOLS  256
 
 enum kind { FORECAST, EVENT, STATUS, SCORE, PATHS };
 static const char *const kinds[] = {"forecast", "event", "status", "score", "paths", NULL};
@@ -84,7 +84,8 @@ static int print_message(struct watch *watch, const struct kronosd_message *mess
 
     if (watch->json) {
         if (kc_json_packed(stdout, message->data, message->n_bytes) == -EBADMSG)
-            return kc_fail(KC_DATA, "%s: message: expected well-formed MessagePack", message->topic);
+            return kc_fail(KC_DATA, "%s: message: expected well-formed MessagePack",
+                           message->topic);
     } else if (kc_view_forecast(&watch->view, message->root, &stream) == 0) {
         kc_view_line(line, sizeof(line), stream);
         puts(line);
@@ -110,7 +111,7 @@ static int watch_lines(struct watch *watch)
         if (r == -EINTR)
             continue;
         if (r < 0)
-            return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
+            return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
         watch->n_seen++;
         watch->last_ns = kc_now_ns();
         status = print_message(watch, &message);
@@ -198,10 +199,9 @@ static int follow_screen(struct watch *watch, struct kc_screen *screen, struct k
     bool changed = true;
 
     for (;;) {
-        zmq_pollitem_t items[3] = {
-            {kronosd_subscriber_socket(watch->subscriber), 0, ZMQ_POLLIN, 0},
-            {NULL, screen->signals, ZMQ_POLLIN, 0},
-            {NULL, screen->keys, ZMQ_POLLIN, 0}};
+        zmq_pollitem_t items[3] = {{kronosd_subscriber_socket(watch->subscriber), 0, ZMQ_POLLIN, 0},
+                                   {NULL, screen->signals, ZMQ_POLLIN, 0},
+                                   {NULL, screen->keys, ZMQ_POLLIN, 0}};
         int64_t due = changed ? drawn_ns + FRAME_NS : drawn_ns + 25 * FRAME_NS;
         int64_t left = (due - kc_now_ns()) / 1000000 + 1;
         enum kc_screen_event event;
@@ -249,7 +249,7 @@ static int watch_screen(struct watch *watch, struct kc_screen *screen)
     if (r == -ETIMEDOUT)
         return timeout_failure(watch);
     if (r < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
     printf("%" PRIu64 " forecasts of %zu streams, %" PRIu64 " lost on the way\n",
            watch->view.n_forecasts, watch->view.n, watch->view.lost);
     return KC_OK;
@@ -286,10 +286,10 @@ static int subscribe(struct watch *watch, bool screen)
         topics[n++] = "status|";
     config.n_topics = n;
     if (kronosd_subscriber_open(watch->context, &config, &watch->subscriber, &error) < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
-    if (screen && kronosd_control_open(watch->context, watch->control_endpoint, &watch->control,
-                                       &error) < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->control_endpoint, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
+    if (screen &&
+        kronosd_control_open(watch->context, watch->control_endpoint, &watch->control, &error) < 0)
+        return kc_fail_about(KC_UNAVAILABLE, watch->control_endpoint, error.text);
     return 0;
 }
 
@@ -303,7 +303,6 @@ static int run(struct watch *watch)
         if (kc_screen_depth() != KC_MONO || getenv("NO_COLOR"))
             drawn = true;
     }
-    /* Signals are blocked before ZeroMQ starts its threads. */
     if (drawn && kc_screen_open(&screen) < 0)
         drawn = false;
     watch->context = zmq_ctx_new();
@@ -352,9 +351,8 @@ int kc_cmd_watch(int argc, char **argv)
 
     kc_parse(argc, argv, &usage, watch.symbols, &watch.n_symbols);
     for (size_t i = 0; i < watch.n_symbols; i++)
-        if (!kr_symbol_valid(watch.symbols[i], strlen(watch.symbols[i])))
-            return kc_usage_error(argv, "SYMBOL: expected 1 to 32 printable ASCII characters "
-                                        "without space and |, found \"%s\"", watch.symbols[i]);
+        if (kc_check_symbol(argv, watch.symbols[i]))
+            return KC_USAGE;
     if (watch.kind != FORECAST && !watch.json)
         return kc_usage_error(argv, "--kind %s: expected --json beside it", kinds[watch.kind]);
     return run(&watch);

@@ -85,8 +85,8 @@ static int next_line_with_text(struct reader *reader)
     return result;
 }
 
-/* A quoted cell from its opening quote on: unquoted in place. Return: what follows the closing quote, or
- * NULL if there is none. */
+/* A quoted cell from its opening quote on: unquoted in place. Return: what follows the closing
+ * quote, or NULL if there is none. */
 static char *unquote(char *quoted, char **ret_cell)
 {
     char *to = quoted, *from = quoted + 1;

@@ -125,3 +125,14 @@ void kw_put_array(struct kw_encoder *encoder, const char *key, size_t n)
     kw_text(encoder, key);
     msgpack_pack_array(&encoder->packer, n);
 }
+
+void kw_put_packed(struct kw_encoder *encoder, const char *key, const void *data, size_t n_bytes)
+{
+    kw_text(encoder, key);
+    append(encoder, data, n_bytes);
+}
+
+void kw_map(struct kw_encoder *encoder, size_t n_keys)
+{
+    msgpack_pack_map(&encoder->packer, n_keys);
+}

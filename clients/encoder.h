@@ -35,10 +35,13 @@ void kw_put_rows(struct kw_encoder *encoder, const char *key, const double *valu
                  size_t n);
 /* data is never NULL unless n_bytes is 0. */
 void kw_put_bytes(struct kw_encoder *encoder, const char *key, const void *data, size_t n_bytes);
+/* A value that is MessagePack already: exactly one, well-formed. */
+void kw_put_packed(struct kw_encoder *encoder, const char *key, const void *data, size_t n_bytes);
 /* A key whose value is a map of n_keys pairs, or an array of n values, that follow. */
 void kw_put_map(struct kw_encoder *encoder, const char *key, size_t n_keys);
 void kw_put_array(struct kw_encoder *encoder, const char *key, size_t n);
-/* A value without a key, for arrays. */
+/* Values without a key, for arrays: a text, a map whose n_keys pairs follow. */
 void kw_text(struct kw_encoder *encoder, const char *value);
+void kw_map(struct kw_encoder *encoder, size_t n_keys);
 
 #endif

@@ -121,8 +121,10 @@ static int read_future(const struct kr_safetensors *file, struct kc_input *input
     memmove(values, values + first, input->n_future * sizeof(*values));
     for (size_t i = 1; i < input->n_future; i++)
         if (values[i] <= values[i - 1])
-            return kr_error_set(error, -EBADMSG, "%s: future_ts_ns: expected rising times, found "
-                                                 "others", kr_safetensors_path(file));
+            return kr_error_set(error, -EBADMSG,
+                                "%s: future_ts_ns: expected rising times, found "
+                                "others",
+                                kr_safetensors_path(file));
     return 0;
 }
 
@@ -266,7 +268,8 @@ static int read_csv(const struct kc_input_config *config, struct kc_input *input
     return 0;
 }
 
-int kc_input_read(const struct kc_input_config *config, struct kc_input *ret, struct kr_error *error)
+int kc_input_read(const struct kc_input_config *config, struct kc_input *ret,
+                  struct kr_error *error)
 {
     *ret = (struct kc_input){0};
     return ends_with(config->path, ".safetensors") ? read_safetensors(config, ret, error)

@@ -19,9 +19,9 @@ struct kc_input_config {
 struct kc_input {
     struct kr_bar *bars; /* [n], n >= 1, rising open times, all columns resolved */
     size_t n;
-    bool tensors;        /* of a safetensors file */
+    bool tensors;                /* of a safetensors file */
     struct kr_interval interval; /* given, or found */
-    int64_t *future_ns;  /* [n_future] stamps as delivered, later than the last bar's; NULL: none */
+    int64_t *future_ns; /* [n_future] stamps as delivered, later than the last bar's; NULL: none */
     size_t n_future;
 };
 

@@ -12,7 +12,7 @@ static json_t *from_value(const msgpack_object *value, unsigned depth);
 
 static json_t *from_text(const char *bytes, size_t n)
 {
-    json_t *json = json_stringn(bytes, n);
+    json_t *json = json_stringn(n ? bytes : "", n); /* an empty one has no address */
     char *valid;
 
     if (json)

@@ -79,7 +79,8 @@ static int get_number(const json_t *object, const char *key, bool required, doub
     const json_t *value = json_object_get(object, key);
 
     if (!value || json_is_null(value))
-        return required ? kr_error_set(error, -EINVAL, "%s: expected a number, found none", key) : 0;
+        return required ? kr_error_set(error, -EINVAL, "%s: expected a number, found none", key)
+                        : 0;
     if (!json_is_number(value))
         return wrong(error, key, "a number");
     *ret = json_number_value(value);
@@ -114,7 +115,8 @@ static int get_flag(const json_t *object, const char *key, bool *ret, struct kr_
 
 static int get_stream(const json_t *object, struct kw_bar *bar, struct kr_error *error)
 {
-    const json_t *symbol = json_object_get(object, "sym"), *interval = json_object_get(object, "iv");
+    const json_t *symbol = json_object_get(object, "sym"),
+                 *interval = json_object_get(object, "iv");
 
     if (symbol) {
         const char *text = json_string_value(symbol);
@@ -174,8 +176,9 @@ int kc_json_bar(const char *line, struct kw_bar *bar, struct kr_error *error)
     if (!object)
         return kr_error_set(error, -EINVAL, "column %d: expected JSON, found %s", fault.column,
                             fault.text);
-    r = json_is_object(object) ? get_bar(object, bar, error)
-                               : kr_error_set(error, -EINVAL, "expected an object, found another value");
+    r = json_is_object(object)
+            ? get_bar(object, bar, error)
+            : kr_error_set(error, -EINVAL, "expected an object, found another value");
     json_decref(object);
     return r;
 }

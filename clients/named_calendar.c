@@ -54,8 +54,8 @@ int kc_calendar_section_read(const char *path, const char *name, struct kc_calen
     int length = snprintf(title, sizeof(title), "calendar %s", name), r = 0, line;
 
     if (length < 0 || (size_t)length >= sizeof(title))
-        return kr_error_set(error, -ENOENT, "%s: expected a section [calendar %.40s...], found none",
-                            path, name);
+        return kr_error_set(error, -ENOENT,
+                            "%s: expected a section [calendar %.40s...], found none", path, name);
     errno = 0;
     line = ini_parse(path, on_key, &reading);
     if (line == -1)

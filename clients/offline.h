@@ -10,7 +10,7 @@
 struct kc_offline_config {
     const char *symbol, *interval; /* address of the draws */
     size_t lookback, horizon, paths, max_context;
-    size_t anchor;      /* mean and std cover so many first bars of the window; 0: as the mode says */
+    size_t anchor; /* mean and std cover so many first bars of the window; 0: as the mode says */
     enum kr_mode mode;
     struct kr_sampling sampling;
     uint64_t seed;

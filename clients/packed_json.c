@@ -151,9 +151,8 @@ int kc_json_object(FILE *stream, const msgpack_object *value)
 
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    r = msgpack_pack_object(&packer, *value) == 0
-            ? kc_json_packed(stream, buffer.data, buffer.size)
-            : -ENOMEM;
+    r = msgpack_pack_object(&packer, *value) == 0 ? kc_json_packed(stream, buffer.data, buffer.size)
+                                                  : -ENOMEM;
     msgpack_sbuffer_destroy(&buffer);
     return r;
 }

@@ -11,9 +11,9 @@
 /* Where things are: the plot inside the frame, x in cells from its left, y from its top. */
 struct plot {
     struct kc_canvas *canvas;
-    int x, y, w, h;  /* cells */
-    int now;         /* column of the last bar */
-    double step;     /* cells a bar */
+    int x, y, w, h; /* cells */
+    int now;        /* column of the last bar */
+    double step;    /* cells a bar */
     double low, high;
     int decimals;
 };
@@ -260,8 +260,8 @@ static void draw_times(const struct plot *plot, const struct kc_panel *panel, si
 static void draw_now(const struct plot *plot)
 {
     for (int row = 0; row < plot->h; row++) {
-        struct kc_cell *cell = &plot->canvas->cells[(plot->y + row) * plot->canvas->width + plot->x +
-                                                    plot->now];
+        struct kc_cell *cell =
+            &plot->canvas->cells[(plot->y + row) * plot->canvas->width + plot->x + plot->now];
 
         if (!cell->dots)
             kc_canvas_text(plot->canvas, plot->x + plot->now, plot->y + row, KC_INK_DIM, 1, "┊");
@@ -288,7 +288,8 @@ static void draw_gauge(char ret[64], double share)
     strcat(ret, "▏");
 }
 
-static int add_item(struct kc_canvas *canvas, int x, int y, int end, enum kc_ink ink, const char *text)
+static int add_item(struct kc_canvas *canvas, int x, int y, int end, enum kc_ink ink,
+                    const char *text)
 {
     int cells = (int)kc_text_cells(text);
 
@@ -304,7 +305,8 @@ static enum kc_ink calibration_ink(const char *status)
                                              : KC_INK_WARN;
 }
 
-static void draw_header(struct kc_canvas *canvas, int x, int y, int end, const struct kc_panel *panel)
+static void draw_header(struct kc_canvas *canvas, int x, int y, int end,
+                        const struct kc_panel *panel)
 {
     double last = panel->closes[panel->n_closes - 1];
     double before = panel->n_closes > 1 ? panel->closes[panel->n_closes - 2] : last;
@@ -369,10 +371,11 @@ static void draw_frame(struct kc_canvas *canvas, int x, int y, int w, int h,
                          panel->flags);
 }
 
-void kc_panel_draw(struct kc_canvas *canvas, int x, int y, int w, int h, const struct kc_panel *panel,
-                   struct kc_range *range)
+void kc_panel_draw(struct kc_canvas *canvas, int x, int y, int w, int h,
+                   const struct kc_panel *panel, struct kc_range *range)
 {
-    struct plot plot = {.canvas = canvas, .x = x + 1, .y = y + 2, .w = w - 2 - AXIS_CELLS, .h = h - 4};
+    struct plot plot = {
+        .canvas = canvas, .x = x + 1, .y = y + 2, .w = w - 2 - AXIS_CELLS, .h = h - 4};
     size_t n_past;
     int future;
 

@@ -16,19 +16,19 @@ struct kc_panel {
     int64_t interval_ns;
     const double *closes; /* [n_closes], oldest first, up to and including the last bar's */
     size_t n_closes;
-    int64_t last_t_ns;    /* open time of the last bar */
+    int64_t last_t_ns; /* open time of the last bar */
     /* The forecast; n_steps 0: none yet. */
     size_t n_steps, n_levels;
-    int64_t end_t_ns;     /* open time of its last bar */
-    const double *levels; /* [n_levels], rising */
-    const double *q;      /* [n_levels][n_steps] of close */
-    double p_up, sd;      /* at the last step; sd of the log-return */
-    double var;           /* value at risk, a positive log-return; NAN: not known */
+    int64_t end_t_ns;               /* open time of its last bar */
+    const double *levels;           /* [n_levels], rising */
+    const double *q;                /* [n_levels][n_steps] of close */
+    double p_up, sd;                /* at the last step; sd of the log-return */
+    double var;                     /* value at risk, a positive log-return; NAN: not known */
     const char *mode, *cal, *flags; /* flags: words with blanks between */
     uint64_t epoch;
     size_t bars;
     uint64_t total_us;
-    uint64_t lost;        /* messages that never came */
+    uint64_t lost; /* messages that never came */
     bool stale;
 };
 
@@ -38,8 +38,8 @@ struct kc_range {
 };
 
 /* Draw into w x h cells from (x, y). Smaller than the least size: nothing. */
-void kc_panel_draw(struct kc_canvas *canvas, int x, int y, int w, int h, const struct kc_panel *panel,
-                   struct kc_range *range);
+void kc_panel_draw(struct kc_canvas *canvas, int x, int y, int w, int h,
+                   const struct kc_panel *panel, struct kc_range *range);
 
 /* Bars of the past that a panel of this width shows at most. */
 size_t kc_panel_past(int w, size_t n_steps);

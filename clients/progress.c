@@ -48,8 +48,8 @@ static void append_bar(char *ret, size_t size, double share, size_t cells)
         strcat(ret, filled >= (i + 1) * 8 ? "█" : filled <= i * 8 ? " " : eighths[filled % 8]);
 }
 
-size_t kc_progress_line(char ret[KC_PROGRESS_TEXT], const struct kc_progress *progress, uint64_t done,
-                        int64_t elapsed_ns, size_t columns)
+size_t kc_progress_line(char ret[KC_PROGRESS_TEXT], const struct kc_progress *progress,
+                        uint64_t done, int64_t elapsed_ns, size_t columns)
 {
     double seconds = (double)elapsed_ns / 1e9, rate = seconds > 0 ? (double)done / seconds : 0;
     double share = progress->total ? fmin((double)done / (double)progress->total, 1) : 0, left;

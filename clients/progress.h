@@ -10,7 +10,7 @@ struct kc_progress {
     const char *label, *unit; /* borrowed; unit: "bars" */
     uint64_t total;           /* 0: not known */
     bool active;
-    bool drawn;               /* there is a line to wipe */
+    bool drawn; /* there is a line to wipe */
     int64_t start_ns, last_ns;
 };
 
@@ -25,7 +25,7 @@ void kc_progress_end(struct kc_progress *progress);
 /* The line itself into ret, for `columns` of a terminal: label, bar, share, count, rate, time left.
  * Return: its length in bytes. */
 #define KC_PROGRESS_TEXT 512
-size_t kc_progress_line(char ret[KC_PROGRESS_TEXT], const struct kc_progress *progress, uint64_t done,
-                        int64_t elapsed_ns, size_t columns);
+size_t kc_progress_line(char ret[KC_PROGRESS_TEXT], const struct kc_progress *progress,
+                        uint64_t done, int64_t elapsed_ns, size_t columns);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "clients/client.h"
 #include "clients/ctl.h"
+#include "clients/flush.h"
 #include "clients/history.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ struct stream {
 struct kc_publisher {
     struct kc_publisher_config config;
     void *context, *xpub, *router;
+    struct kc_flush flush; /* of xpub's connections */
     uint64_t ep;
     size_t n_listeners; /* live subscriptions within the scope */
     struct stream *streams;
@@ -52,16 +54,14 @@ void kc_publisher_catch_signals(void)
 
 /* Setting up */
 
-static int open_socket(struct kc_publisher *publisher, int type, const char *endpoint, bool connect,
-                       void **ret, struct kr_error *error)
+static void *make_socket(struct kc_publisher *publisher, int type)
 {
     const int linger = -1, nodrop = 1, queue = QUEUE, keepalive = 1, slice = SLICE_MS;
     const int64_t bytes = REQUEST_BYTES;
     void *socket = zmq_socket(publisher->context, type);
-    int r;
 
     if (!socket)
-        return kr_error_set(error, -errno, "%s: no socket: %s", endpoint, zmq_strerror(errno));
+        return NULL;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(socket, ZMQ_SNDHWM, &queue, sizeof(queue));
     zmq_setsockopt(socket, ZMQ_RCVHWM, &queue, sizeof(queue));
@@ -71,15 +71,35 @@ static int open_socket(struct kc_publisher *publisher, int type, const char *end
         zmq_setsockopt(socket, ZMQ_XPUB_NODROP, &nodrop, sizeof(nodrop));
         zmq_setsockopt(socket, ZMQ_SNDTIMEO, &slice, sizeof(slice));
     }
-    r = connect ? zmq_connect(socket, endpoint) : zmq_bind(socket, endpoint);
-    if (r != 0) {
-        r = kr_error_set(error, -errno, "%s: cannot %s: %s", endpoint, connect ? "connect" : "bind",
-                         zmq_strerror(errno));
-        zmq_close(socket);
-        return r;
-    }
-    *ret = socket;
-    return 0;
+    return socket;
+}
+
+static int attach(void *socket, const char *endpoint, bool connect, struct kr_error *error)
+{
+    if ((connect ? zmq_connect(socket, endpoint) : zmq_bind(socket, endpoint)) == 0)
+        return 0;
+    return kr_error_set(error, -errno, "%s: cannot %s: %s", endpoint, connect ? "connect" : "bind",
+                        zmq_strerror(errno));
+}
+
+static int open_sockets(struct kc_publisher *publisher, struct kr_error *error)
+{
+    const struct kc_publisher_config *config = &publisher->config;
+    int r;
+
+    publisher->context = zmq_ctx_new();
+    if (publisher->context)
+        publisher->xpub = make_socket(publisher, ZMQ_XPUB);
+    if (publisher->xpub && config->history)
+        publisher->router = make_socket(publisher, ZMQ_ROUTER);
+    if (!publisher->xpub || (config->history && !publisher->router))
+        return kr_error_set(error, -ENOMEM, "%s: no socket: %s", config->endpoint,
+                            zmq_strerror(errno));
+    r = kc_flush_watch(&publisher->flush, publisher->context, publisher->xpub);
+    if (r < 0)
+        return kr_error_set(error, r, "%s: no monitor: %s", config->endpoint, zmq_strerror(-r));
+    r = attach(publisher->xpub, config->endpoint, config->connect, error);
+    return r == 0 && config->history ? attach(publisher->router, config->history, false, error) : r;
 }
 
 static uint64_t random_run(void)
@@ -95,21 +115,14 @@ int kc_publisher_open(const struct kc_publisher_config *config, struct kc_publis
                       struct kr_error *error)
 {
     struct kc_publisher *publisher = calloc(1, sizeof(*publisher));
-    int r = 0;
+    int r;
 
     if (!publisher)
         return kr_error_set(error, -ENOMEM, "out of memory");
     publisher->config = *config;
     publisher->ep = random_run();
     msgpack_sbuffer_init(&publisher->buffer);
-    publisher->context = zmq_ctx_new();
-    if (!publisher->context)
-        r = kr_error_set(error, -ENOMEM, "out of memory");
-    if (r == 0)
-        r = open_socket(publisher, ZMQ_XPUB, config->endpoint, config->connect, &publisher->xpub,
-                        error);
-    if (r == 0 && config->history)
-        r = open_socket(publisher, ZMQ_ROUTER, config->history, false, &publisher->router, error);
+    r = open_sockets(publisher, error);
     if (r < 0) {
         kc_publisher_close(&publisher, false);
         return r;
@@ -136,14 +149,15 @@ void kc_publisher_close(struct kc_publisher **publisher, bool flush)
     if (!old)
         return;
     *publisher = NULL;
+    kc_flush_hold(&old->flush, old->xpub, flush);
     close_socket(old->router, flush);
     close_socket(old->xpub, flush);
-    if (old->context) {
-        /* A subscriber that never reads must not keep us for ever: signals end the process again. */
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
+    /* A subscriber that never reads must not keep us for ever: signals end the process again. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (old->context)
         zmq_ctx_term(old->context);
-    }
+    kc_flush_finish(&old->flush, &interrupted);
     for (size_t i = 0; i < old->n_streams; i++)
         kc_history_free(&old->streams[i].history);
     free(old->streams);
@@ -207,11 +221,6 @@ static void take_subscriptions(struct kc_publisher *publisher)
 
 /* History requests */
 
-static void pack_text(msgpack_packer *packer, const char *key, const char *value)
-{
-    kronosd_pack_string(packer, key, value);
-}
-
 static void pack_key(msgpack_packer *packer, const char *key)
 {
     msgpack_pack_str(packer, strlen(key));
@@ -224,60 +233,66 @@ static void pack_refusal(msgpack_packer *packer, const char *code, const char *m
     msgpack_pack_false(packer);
     pack_key(packer, "error");
     msgpack_pack_map(packer, 2);
-    pack_text(packer, "code", code);
-    pack_text(packer, "msg", message);
+    kronosd_pack_string(packer, "code", code);
+    kronosd_pack_string(packer, "msg", message);
 }
 
-static void pack_history(struct kc_publisher *publisher, const msgpack_object *request,
-                         msgpack_packer *packer)
+static const struct stream *asked_stream(struct kc_publisher *publisher,
+                                         const msgpack_object *request)
 {
     char symbol[KR_SYMBOL_MAX + 1], interval[8], topic[KW_TOPIC_MAX + 1];
-    const struct kc_history none = {0};
-    const struct stream *stream = NULL;
-    const msgpack_object *from = kronosd_get(request, "from");
-    int64_t n = kronosd_get_int(request, "n", KC_HISTORY_PAGE);
 
-    if (kronosd_get_string(request, "sym", symbol, sizeof(symbol)) &&
-        kr_symbol_valid(symbol, strlen(symbol)) &&
-        kronosd_get_string(request, "iv", interval, sizeof(interval)) && interval[0]) {
-        snprintf(topic, sizeof(topic), "bar|%s|%s|", interval, symbol);
-        stream = find_stream(publisher, topic);
+    if (!kronosd_get_string(request, "sym", symbol, sizeof(symbol)) ||
+        !kronosd_get_string(request, "iv", interval, sizeof(interval)))
+        return NULL;
+    snprintf(topic, sizeof(topic), "bar|%s|%s|", interval, symbol);
+    return find_stream(publisher, topic);
+}
+
+/* What stands in a reply besides its `id`: the head of the map is packed here too. */
+static void pack_reply(struct kc_publisher *publisher, const msgpack_object *request, bool has_id,
+                       msgpack_packer *packer)
+{
+    const struct stream *stream = NULL;
+    int64_t n = kronosd_get_int(request, "n", KC_HISTORY_PAGE);
+    char op[16] = "";
+
+    kronosd_get_string(request, "op", op, sizeof(op));
+    if (strcmp(op, "history") == 0)
+        stream = asked_stream(publisher, request);
+    msgpack_pack_map(packer, (size_t)(stream ? 4 : strcmp(op, "ping") == 0 ? 1 : 2) + has_id);
+    if (!stream && strcmp(op, "ping") != 0) {
+        if (strcmp(op, "history") == 0)
+            pack_refusal(packer, "not_found", "no bar of that stream was sent yet");
+        else
+            pack_refusal(packer, request ? "unknown_op" : "bad_request",
+                         "op: expected history or ping");
+        return;
     }
     pack_key(packer, "ok");
     msgpack_pack_true(packer);
-    kc_history_pack(stream ? &stream->history : &none, from != NULL,
-                    kronosd_get_int(request, "from", INT64_MIN), n > 0 ? (size_t)n : 0, packer);
+    if (stream)
+        kc_history_pack(&stream->history, kronosd_get(request, "from") != NULL,
+                        kronosd_get_int(request, "from", INT64_MIN), n > 0 ? (size_t)n : 0, packer);
 }
 
 /* The reply to one request, into the publisher's buffer. */
 static void answer(struct kc_publisher *publisher, const void *data, size_t n_bytes)
 {
+    const msgpack_object *request = NULL, *id;
     msgpack_unpacked unpacked;
     msgpack_packer packer;
-    const msgpack_object *request = NULL, *id;
-    char op[16] = "";
 
     msgpack_unpacked_init(&unpacked);
     if (kronosd_unpack(data, n_bytes, &unpacked) == 0)
         request = &unpacked.data;
     id = kronosd_get(request, "id");
-    kronosd_get_string(request, "op", op, sizeof(op));
     msgpack_sbuffer_clear(&publisher->buffer);
     msgpack_packer_init(&packer, &publisher->buffer, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, (size_t)(strcmp(op, "history") == 0 ? 4 : strcmp(op, "ping") == 0 ? 1 : 2) +
-                                  (id ? 1 : 0));
+    pack_reply(publisher, request, id != NULL, &packer);
     if (id) {
         pack_key(&packer, "id");
         msgpack_pack_object(&packer, *id);
-    }
-    if (strcmp(op, "history") == 0) {
-        pack_history(publisher, request, &packer);
-    } else if (strcmp(op, "ping") == 0) {
-        pack_key(&packer, "ok");
-        msgpack_pack_true(&packer);
-    } else {
-        pack_refusal(&packer, request ? "unknown_op" : "bad_request",
-                     "a feed answers history and ping");
     }
     msgpack_unpacked_destroy(&unpacked);
 }

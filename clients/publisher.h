@@ -10,10 +10,10 @@
 
 struct kc_publisher_config {
     const char *endpoint;
-    bool connect;           /* rather than bind */
-    const char *history;    /* endpoint of the ROUTER, NULL: none */
-    const char *scope;      /* topic or prefix of topics that this run sends: "bar|5m|X|", "bar|" */
-    int64_t wait_ns;        /* how long to hold without a subscriber; below 0: for ever */
+    bool connect;        /* rather than bind */
+    const char *history; /* endpoint of the ROUTER, NULL: none */
+    const char *scope;   /* topic or prefix of topics that this run sends: "bar|5m|X|", "bar|" */
+    int64_t wait_ns;     /* how long to hold without a subscriber; below 0: for ever */
 };
 
 struct kc_publisher;

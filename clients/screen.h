@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The terminal as a full screen: taken over, drawn on, given back as it was, whatever ends the program.
  *
- * SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP and SIGCONT are blocked and read from a file descriptor, so
- * they arrive between drawings. One screen a process, its main thread. */
+ * SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP and SIGCONT are read from a file descriptor, so they arrive
+ * between drawings. (Through handlers and a pipe: a matrix library may have started threads before main(),
+ * in which they are not blocked.) One screen a process, its main thread. */
 #ifndef KC_SCREEN_H
 #define KC_SCREEN_H
 
@@ -14,8 +15,8 @@ enum kc_depth kc_screen_depth(void);
 struct kc_screen {
     struct kc_canvas canvas; /* of the terminal's size */
     enum kc_depth depth;
-    int signals;             /* file descriptor: readable when a signal waits */
-    int keys;                /* file descriptor of the keyboard, -1: none */
+    int signals; /* file descriptor: readable when a signal waits */
+    int keys;    /* file descriptor of the keyboard, -1: none */
     struct kc_text frame;
 };
 

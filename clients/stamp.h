@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Times as people write them, into nanoseconds UTC. Locale, TZ and clock of the process play no part. */
+/* Times as people write them, into nanoseconds UTC. Locale and TZ of the process play no part. */
 #ifndef KC_STAMP_H
 #define KC_STAMP_H
 
@@ -9,12 +9,16 @@
 int kc_time_unit_parse(const char *text, int64_t *ret_unit_ns) kr_must_check;
 
 /* One time, the whole of `text`:
- *   YYYY-MM-DDTHH:MM[:SS[.fraction]], T or one space, then Z or +HH[:MM] or -HH[:MM], or neither: local
- *     time in `zone`; a fold is resolved by `after_ns`, the previous row's instant (INT64_MIN: none);
- *     a hole is an error;
- *   YYYY-MM-DD: the first instant of that local day;
- *   an integer of `unit_ns` since the epoch. With unit_ns = 0 integers are refused: how many digits it has
- *     does not tell the unit.
+ *
+ *   YYYY-MM-DDTHH:MM[:SS[.fraction]], T or one space, then Z, an offset (+HH, +HHMM, +HH:MM) or
+ *     nothing: local time in `zone`. A fold is resolved by `after_ns`, the previous row's instant
+ *     (INT64_MIN: none); a hole is an error.
+ *
+ *   YYYY-MM-DD: the first instant of that local day.
+ *
+ *   An integer of `unit_ns` since the epoch. With unit_ns = 0 integers are refused: how many digits
+ *     there are does not tell the unit.
+ *
  * Return: 0, or -EBADMSG with error "expected ..., found ...". */
 int kc_stamp_parse(const char *text, const struct kr_zone *zone, int64_t unit_ns, int64_t after_ns,
                    int64_t *ret_t_ns, struct kr_error *error) kr_must_check;

@@ -240,8 +240,8 @@ void kc_view_status(struct kc_view *view, const msgpack_object *root)
     view->rss_bytes = kronosd_get_uint(root, "rss_bytes", 0);
     view->lag_us = kronosd_get_int(root, "lag_us", 0);
     view->rejected = 0;
-    for (uint32_t i = 0; rejected && rejected->type == MSGPACK_OBJECT_MAP &&
-                         i < rejected->via.map.size; i++)
+    for (uint32_t i = 0;
+         rejected && rejected->type == MSGPACK_OBJECT_MAP && i < rejected->via.map.size; i++)
         if (rejected->via.map.ptr[i].val.type == MSGPACK_OBJECT_POSITIVE_INTEGER)
             view->rejected += rejected->via.map.ptr[i].val.via.u64;
 }
@@ -266,9 +266,9 @@ struct layout {
     int width, height; /* of all of them */
 };
 
-#define HEADER_ROWS    1
-#define GOOD_WIDTH     64
-#define GOOD_HEIGHT    10
+#define HEADER_ROWS 1
+#define GOOD_WIDTH  64
+#define GOOD_HEIGHT 10
 
 /* As few columns as leave every panel a good height; if there is no such number, pages of the most that
  * fit. */
@@ -320,8 +320,8 @@ static void draw_figures(const struct kc_view *view, struct kc_canvas *canvas, i
 
     /* the least important first */
     if (view->has_status) {
-        snprintf(figures[n++], sizeof(figures[0]), "lag %.1f ms  %.0f MB", (double)view->lag_us / 1e3,
-                 (double)view->rss_bytes / 1e6);
+        snprintf(figures[n++], sizeof(figures[0]), "lag %.1f ms  %.0f MB",
+                 (double)view->lag_us / 1e3, (double)view->rss_bytes / 1e6);
         snprintf(figures[n++], sizeof(figures[0]), "%" PRIu64 " bars, %" PRIu64 " rejected",
                  view->received, view->rejected);
     }
@@ -335,8 +335,8 @@ static void draw_figures(const struct kc_view *view, struct kc_canvas *canvas, i
 
         if (start <= from)
             return;
-        kc_canvas_text(canvas, start, 0, strstr(text, "lost") ? KC_INK_DOWN : KC_INK_DIM, end - start,
-                       text);
+        kc_canvas_text(canvas, start, 0, strstr(text, "lost") ? KC_INK_DOWN : KC_INK_DIM,
+                       end - start, text);
         end = start - 2;
     }
 }
@@ -347,13 +347,15 @@ static void draw_top(const struct kc_view *view, struct kc_canvas *canvas)
     const char *model = view->n ? view->streams[0]->model : "";
 
     if (model[0])
-        x = kc_canvas_printf(canvas, x + 2, 0, KC_INK_PLAIN, canvas->width - x - 2, "model %s", model);
+        x = kc_canvas_printf(canvas, x + 2, 0, KC_INK_PLAIN, canvas->width - x - 2, "model %s",
+                             model);
     if (view->title)
         x = kc_canvas_text(canvas, x + 2, 0, KC_INK_WARN, canvas->width - x - 2, view->title);
     draw_figures(view, canvas, x + 1);
 }
 
-static void draw_stream(struct kc_stream *stream, struct kc_canvas *canvas, int x, int y, int w, int h)
+static void draw_stream(struct kc_stream *stream, struct kc_canvas *canvas, int x, int y, int w,
+                        int h)
 {
     struct kc_panel *panel = &stream->panel;
 
@@ -411,9 +413,8 @@ size_t kc_view_line(char *ret, size_t size, const struct kc_stream *stream)
                       "%s %s %s  c %.10g  +%zu: q%g %.8g  q50 %.8g  q%g %.8g  p_up %.2f  sd %.3g  "
                       "%s  %s  %.1f ms%s%s",
                       time, stream->symbol, stream->interval.text,
-                      stream->closes[stream->n_closes - 1], panel->n_steps,
-                      100 * stream->levels[0], stream->q[end],
-                      stream->q[(panel->n_levels / 2) * panel->n_steps + end],
+                      stream->closes[stream->n_closes - 1], panel->n_steps, 100 * stream->levels[0],
+                      stream->q[end], stream->q[(panel->n_levels / 2) * panel->n_steps + end],
                       100 * stream->levels[top], stream->q[top * panel->n_steps + end], panel->p_up,
                       panel->sd, stream->mode, stream->cal, (double)panel->total_us / 1000,
                       stream->flags[0] ? "  " : "", stream->flags);

@@ -8,7 +8,7 @@
 
 #include <msgpack.h>
 
-#define KC_VIEW_CLOSES  512  /* kept of each stream */
+#define KC_VIEW_CLOSES  512 /* kept of each stream */
 #define KC_VIEW_STREAMS 4096
 #define KC_VIEW_STEPS   100000 /* longest horizon taken */
 

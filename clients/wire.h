@@ -78,6 +78,9 @@ struct kw_bar {
  * could be read even when the bar is refused, else empty; the rest of *ret is then undefined.
  * Return: KW_ACCEPTED or the reason. */
 enum kw_reason kw_decode_bar(const void *data, size_t n_bytes, struct kw_bar *ret);
+/* The part of it that looks at the columns alone, for bars that come otherwise: prices as the rules have
+ * them, and as the model will read them. Missing volume (NaN or below 0) and amount are resolved. */
+enum kw_reason kw_judge_columns(double v[KR_COLUMNS]);
 /* Negative or NaN volume and amount are left out. */
 int kw_encode_bar(msgpack_sbuffer *out, const struct kw_bar *bar);
 

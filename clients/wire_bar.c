@@ -170,10 +170,11 @@ static bool is_map(const uint8_t *data, size_t n_bytes)
     return n_bytes > 0 && ((data[0] & 0xf0) == 0x80 || data[0] == 0xde || data[0] == 0xdf);
 }
 
-/* Prices as the rules have them, and as the model will read them: in f32, where what rounds to zero
- * is no price. Resolves missing volume and amount. */
-static enum kw_reason judge_columns(double v[KR_COLUMNS])
+enum kw_reason kw_judge_columns(double v[KR_COLUMNS])
 {
+    for (int c = 0; c < KR_COLUMNS; c++)
+        if (fabs(v[c]) > (double)FLT_MAX)
+            return KW_NOT_FINITE;
     switch (kr_bar_check(v)) {
     case KR_BAR_OK:
         break;
@@ -215,7 +216,7 @@ enum kw_reason kw_decode_bar(const void *data, size_t n_bytes, struct kw_bar *re
         return KW_BAD_INTERVAL;
     if (reading.not_finite)
         return KW_NOT_FINITE;
-    return judge_columns(ret->bar.v);
+    return kw_judge_columns(ret->bar.v);
 }
 
 int kw_encode_bar(msgpack_sbuffer *out, const struct kw_bar *bar)

@@ -69,6 +69,28 @@ int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape, si
     return 0;
 }
 
+size_t kr_cache_ring_slots(size_t window)
+{
+    return kr_round_up(window + KR_RING_SLACK,
+                       KR_LANES); /* a slot's lane is the row's, absolutely */
+}
+
+int kr_cache_init_ring(struct kr_cache *cache, const struct kr_cache_shape *shape, size_t window)
+{
+    int r;
+
+    if (!window || window > SIZE_MAX / 2) {
+        memset(cache, 0, sizeof(*cache));
+        return -EINVAL;
+    }
+    r = kr_cache_init(cache, shape, kr_cache_ring_slots(window));
+    if (r < 0)
+        return r;
+    cache->window = window;
+    cache->ring = true;
+    return 0;
+}
+
 void kr_cache_free(struct kr_cache *cache)
 {
     free(cache->k);
@@ -76,18 +98,39 @@ void kr_cache_free(struct kr_cache *cache)
     memset(cache, 0, sizeof(*cache));
 }
 
+void kr_cache_reset(struct kr_cache *cache, int64_t first)
+{
+    size_t end = KR_MIN(cache->len, cache->capacity);
+
+    cache->len = 0;
+    cache->first = first;
+    poison(cache, 0, end);
+}
+
+/* Where a row, counted from the cache's first, lies. */
+static size_t slot_of(const struct kr_cache *cache, size_t row)
+{
+    int64_t slots = (int64_t)cache->capacity, slot;
+
+    if (!cache->ring)
+        return row;
+    slot = (cache->first + (int64_t)row) % slots;
+    return (size_t)(slot < 0 ? slot + slots : slot); /* history has negative numbers */
+}
+
 void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
                     const float *v)
 {
-    size_t dim = cache->shape.head_dim;
+    size_t dim = cache->shape.head_dim, slot = slot_of(cache, row);
 
-    assert(layer < cache->shape.n_layers && row >= cache->len && row < cache->capacity);
+    assert(layer < cache->shape.n_layers && row >= cache->len);
+    assert(cache->ring ? row - cache->len <= KR_RING_SLACK : row < cache->capacity);
     for (size_t head = 0; head < cache->shape.n_heads; head++) {
-        float *keys = (float *)kr_cache_keys(cache, layer, head) + row / KR_LANES * KR_LANES * dim;
-        float *values = (float *)kr_cache_values(cache, layer, head) + row * dim;
+        float *keys = (float *)kr_cache_keys(cache, layer, head) + slot / KR_LANES * KR_LANES * dim;
+        float *values = (float *)kr_cache_values(cache, layer, head) + slot * dim;
 
         for (size_t d = 0; d < dim; d++)
-            keys[d * KR_LANES + row % KR_LANES] = k[head * dim + d];
+            keys[d * KR_LANES + slot % KR_LANES] = k[head * dim + d];
         memcpy(values, v + head * dim, dim * sizeof(float));
     }
 }
@@ -95,22 +138,22 @@ void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const floa
 void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
                    float *ret_v)
 {
-    size_t dim = cache->shape.head_dim;
+    size_t dim = cache->shape.head_dim, slot = slot_of(cache, row);
 
-    assert(layer < cache->shape.n_layers && row < cache->capacity);
+    assert(layer < cache->shape.n_layers && slot < cache->capacity);
     for (size_t head = 0; head < cache->shape.n_heads; head++) {
-        const float *keys = kr_cache_keys(cache, layer, head) + row / KR_LANES * KR_LANES * dim;
+        const float *keys = kr_cache_keys(cache, layer, head) + slot / KR_LANES * KR_LANES * dim;
 
         for (size_t d = 0; d < dim; d++)
-            ret_k[head * dim + d] = keys[d * KR_LANES + row % KR_LANES];
-        memcpy(ret_v + head * dim, kr_cache_values(cache, layer, head) + row * dim,
+            ret_k[head * dim + d] = keys[d * KR_LANES + slot % KR_LANES];
+        memcpy(ret_v + head * dim, kr_cache_values(cache, layer, head) + slot * dim,
                dim * sizeof(float));
     }
 }
 
 int kr_cache_append(struct kr_cache *cache, size_t n)
 {
-    if (n > cache->capacity - cache->len)
+    if (cache->ring ? n > KR_RING_SLACK + 1 : n > cache->capacity - cache->len)
         return -ENOSPC;
     cache->len += n;
     return 0;
@@ -120,10 +163,11 @@ int kr_cache_truncate(struct kr_cache *cache, size_t len)
 {
     size_t end = cache->len;
 
-    if (len > cache->len)
+    if (len > cache->len || (cache->ring && end - len > KR_RING_SLACK + 1))
         return -ERANGE;
     cache->len = len;
-    poison(cache, len, end);
+    if (!cache->ring) /* a ring's dropped slots are read by nobody until they are written */
+        poison(cache, len, end);
     return 0;
 }
 
@@ -131,7 +175,7 @@ int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from)
 {
     size_t dim = from->shape.head_dim, end = to->len;
 
-    assert(memcmp(&to->shape, &from->shape, sizeof(to->shape)) == 0);
+    assert(memcmp(&to->shape, &from->shape, sizeof(to->shape)) == 0 && !to->ring && !from->ring);
     if (from->len > to->capacity)
         return -ENOSPC;
     for (size_t layer = 0; layer < from->shape.n_layers; layer++)
@@ -147,26 +191,65 @@ int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from)
     return 0;
 }
 
+/* Rows of one cache that are seen, in ascending order and one piece of its slots. */
+struct span {
+    const struct kr_cache *cache;
+    size_t slot, n;
+};
+
+/* Rows [first, end) of a cache as one span, or two where a ring wraps. Return: how many. */
+static size_t spans_of(const struct kr_cache *cache, size_t first, size_t end, struct span *ret)
+{
+    size_t slot, head;
+
+    if (first >= end)
+        return 0;
+    slot = slot_of(cache, first);
+    head = KR_MIN(end - first, cache->capacity - slot);
+    ret[0] = (struct span){cache, slot, head};
+    ret[1] = (struct span){cache, 0, end - first - head};
+    return head < end - first ? 2 : 1;
+}
+
+/* Scores of a span into s [n]. The kernel works on whole groups: what it writes in front of s, where the
+ * span starts within a group, belongs to the span before and is put back. */
+static void span_scores(const struct kr_kernels *kernels, const struct span *span, size_t layer,
+                        size_t head, const float *q, float scale, float *s)
+{
+    size_t dim = span->cache->shape.head_dim, lead = span->slot % KR_LANES;
+    const float *keys = kr_cache_keys(span->cache, layer, head) + (span->slot - lead) * dim;
+    float kept[KR_LANES];
+
+    memcpy(kept, s - lead, lead * sizeof(float));
+    kernels->scores(s - lead, q, keys, lead + span->n, dim, scale);
+    memcpy(s - lead, kept, lead * sizeof(float));
+}
+
 void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
                size_t head, const float *q, float scale, float *out, float *scores)
 {
-    const struct kr_cache *own = view->own, *prefix = view->prefix;
-    size_t dim = own->shape.head_dim;
-    size_t n_prefix = prefix ? view->n_prefix : 0, n_own = view->index + 1, n = n_prefix + n_own;
-    float maximum, sum = 0;
+    const struct kr_cache *own = view->own;
+    size_t dim = own->shape.head_dim, n_prefix = view->prefix ? view->n_prefix : 0;
+    size_t seen = n_prefix + view->index + 1, n_spans = 0, n = 0;
+    size_t skipped = own->window && seen > own->window ? seen - own->window : 0;
+    float maximum, sum = 0, *s = scores + KR_LANES; /* room for a first group's lead */
+    struct span spans[4];
 
-    if (n_prefix)
-        kernels->scores(scores, q, kr_cache_keys(prefix, layer, head), n_prefix, dim, scale);
-    kernels->scores(scores + n_prefix, q, kr_cache_keys(own, layer, head), n_own, dim, scale);
-    maximum = scores[0];
+    if (skipped < n_prefix)
+        n_spans = spans_of(view->prefix, skipped, n_prefix, spans);
+    n_spans += spans_of(own, skipped > n_prefix ? skipped - n_prefix : 0, view->index + 1,
+                        spans + n_spans);
+    for (size_t i = 0; i < n_spans; n += spans[i++].n)
+        span_scores(kernels, &spans[i], layer, head, q, scale, s + n);
+    maximum = s[0];
     for (size_t i = 1; i < n; i++)
-        maximum = scores[i] > maximum ? scores[i] : maximum;
-    kernels->exp_shifted(scores, maximum, n);
+        maximum = s[i] > maximum ? s[i] : maximum;
+    kernels->exp_shifted(s, maximum, n);
     memset(out, 0, dim * sizeof(float));
-    if (n_prefix)
-        kernels->accumulate(out, &sum, scores, kr_cache_values(prefix, layer, head), n_prefix, dim);
-    kernels->accumulate(out, &sum, scores + n_prefix, kr_cache_values(own, layer, head), n_own,
-                        dim);
+    for (size_t i = 0; i < n_spans; s += spans[i++].n)
+        kernels->accumulate(out, &sum, s,
+                            kr_cache_values(spans[i].cache, layer, head) + spans[i].slot * dim,
+                            spans[i].n, dim);
     for (size_t d = 0; d < dim; d++)
         out[d] /= sum;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Fixed-length K/V cache of one transformer stack, and forks of it.
  *
- * Rows are appended at the cursor and never move. A fork is a small cache of its own that holds only what
- * its path appends; the rows below its base are read from the cache it was forked from. All sizes are
- * fixed by kr_cache_init(): nothing here allocates later. Only the functions below know how a row is
- * addressed, so that a ring can stand beside this one. One thread at a time writes; readers of rows below
- * the cursor may run beside it. */
+ * Rows are appended at the cursor. A plain cache keeps them all and never moves one; a ring keeps the last
+ * `window` + KR_RING_SLACK, each in the slot that its absolute number chooses. A fork is a small plain cache
+ * that holds only what its path appends; the rows below its base are read from the cache it was forked from.
+ * All sizes are fixed when a cache is made: nothing allocates later. Only the functions below know how a
+ * row is addressed; callers count rows from the cache's first. One thread at a time writes; readers of rows
+ * below the cursor may run beside it. */
 #ifndef KR_CACHE_H
 #define KR_CACHE_H
 
@@ -18,11 +19,17 @@ struct kr_cache_shape {
 
 struct kr_cache {
     struct kr_cache_shape shape;
-    size_t capacity; /* rows */
+    size_t capacity; /* rows that have a place; a ring: its slots */
+    size_t window;   /* rows that a row sees, itself included; 0: all before it */
+    bool ring;       /* rows share slots, `capacity` apart */
+    int64_t first;   /* absolute number of row 0 */
     size_t len;      /* cursor: rows written so far */
-    float *k;        /* [layer][head][group of KR_LANES rows][head_dim][KR_LANES] */
-    float *v;        /* [layer][head][row][head_dim] */
+    float *k;        /* [layer][head][group of KR_LANES slots][head_dim][KR_LANES] */
+    float *v;        /* [layer][head][slot][head_dim] */
 };
+
+/* Rows that a ring keeps beyond its window: so many may be appended at once, and one more truncated. */
+#define KR_RING_SLACK 8
 
 /* Bytes that kr_cache_init() takes. 0 if the product overflows. */
 size_t kr_cache_size_bytes(const struct kr_cache_shape *shape, size_t capacity);
@@ -31,7 +38,14 @@ size_t kr_cache_size_bytes(const struct kr_cache_shape *shape, size_t capacity);
  * freed. */
 int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape,
                   size_t capacity) kr_must_check;
+/* A ring for rows that see `window` rows, themselves included. Same errors. */
+int kr_cache_init_ring(struct kr_cache *cache, const struct kr_cache_shape *shape,
+                       size_t window) kr_must_check;
+size_t kr_cache_ring_slots(size_t window);
 void kr_cache_free(struct kr_cache *cache);
+
+/* Empty it; the next row has the absolute number `first`. */
+void kr_cache_reset(struct kr_cache *cache, int64_t first);
 
 /* Write K and V [head][head_dim] of one layer of `row`, which lies at or past the cursor. */
 void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
@@ -42,11 +56,12 @@ void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float
                    float *ret_v);
 
 /* Move the cursor over `n` rows whose every layer is written.
- * Return: 0, or -ENOSPC past the capacity (the cache is unchanged). */
+ * Return: 0, or -ENOSPC past the capacity, a ring's slack (the cache is unchanged). */
 int kr_cache_append(struct kr_cache *cache, size_t n) kr_must_check;
 
 /* Drop rows [len, cursor). Constant time; the dropped rows may be written again.
- * Return: 0, or -ERANGE if len exceeds the cursor (the cache is unchanged). */
+ * Return: 0, or -ERANGE if len exceeds the cursor, or lies so far behind it that a ring has overwritten
+ * what the next row must see (the cache is unchanged). */
 int kr_cache_truncate(struct kr_cache *cache, size_t len) kr_must_check;
 
 /* Make `to` hold the rows of `from`; the shapes are equal. Return: 0, -ENOSPC (unchanged). */
@@ -67,17 +82,17 @@ static inline const float *kr_cache_values(const struct kr_cache *cache, size_t 
 }
 
 /* What one row sees, and where its own K and V go: the first n_prefix rows of `prefix` (NULL: none), then
- * the rows of `own` up to and including `index`, its own. */
+ * the rows of `own` up to and including `index`, its own; of all these the last own->window. */
 struct kr_view {
     const struct kr_cache *prefix;
     size_t n_prefix;
     struct kr_cache *own;
-    size_t index;    /* in own */
-    size_t position; /* for the rotation; n_prefix + index within a window */
+    size_t index;     /* in own */
+    int64_t position; /* for the rotation: the absolute row number */
 };
 
 /* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. scores: scratch
- * for n_prefix + index + 1 rows, plus 2 KR_LANES. Exact maximum, then exponentials, then one chain of
+ * for n_prefix + index + 1 rows, plus 3 KR_LANES. Exact maximum, then exponentials, then one chain of
  * sums in ascending row number, carried from prefix into own rows (rules, "Row purity"). */
 void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
                size_t head, const float *q, float scale, float *out, float *scores);

@@ -114,6 +114,7 @@ struct walk {
     int64_t day, last_day;    /* the day whose windows are read, and the last one to read */
     size_t next;              /* its first window not read yet */
     int64_t start_ns, end_ns; /* the current range; empty before the first */
+    int64_t window_ns;        /* start of the last window in it */
 };
 
 static int64_t instant(const struct kr_calendar *calendar, int64_t local_s)
@@ -152,6 +153,7 @@ static void walk_grow(struct walk *walk, int64_t t_ns)
     while (walk->end_ns <= t_ns && peek_window(walk, &start_ns, &end_ns) &&
            start_ns <= walk->end_ns) {
         walk->end_ns = KR_MAX(walk->end_ns, end_ns);
+        walk->window_ns = start_ns;
         walk->next++;
     }
 }
@@ -161,6 +163,7 @@ static bool walk_next(struct walk *walk)
 {
     if (!peek_window(walk, &walk->start_ns, &walk->end_ns))
         return false;
+    walk->window_ns = walk->start_ns;
     walk->next++;
     return true;
 }
@@ -205,7 +208,8 @@ int64_t kr_calendar_elapsed(const struct kr_calendar *calendar, int64_t from_ns,
     while (walk.start_ns < to_ns) {
         int64_t open_ns = KR_MAX(walk.start_ns, from_ns), close_ns = KR_MIN(walk.end_ns, to_ns);
 
-        /* Ranges are read window by window: where two overlap, count the second from the first's end. */
+        /* Ranges are read window by window: where two overlap, count the second from the first's
+         * end. */
         if (close_ns > open_ns) {
             elapsed_ns += KR_MIN(close_ns - open_ns, limit_ns - elapsed_ns);
             from_ns = close_ns;
@@ -257,8 +261,9 @@ int kr_stamp_of_open(const struct kr_zone *zone, const struct kr_interval *inter
     return 0;
 }
 
-/* A bar of whole days is expected where it holds at least half of a session: a night session belongs to
- * the day on which most of it lies, and a week that opens on Sunday evening has no Sunday bar. */
+/* A bar of whole days is expected where it holds at least half of a session: a night session
+ * belongs to the day on which most of it lies, and a week that opens on Sunday evening has no
+ * Sunday bar. */
 static bool days_open(const struct kr_calendar *calendar, int64_t local_s, int64_t days)
 {
     int64_t end_s = local_s + days * KR_S_PER_DAY;
@@ -308,8 +313,8 @@ static int next_by_days(const struct kr_calendar *calendar, const struct kr_inte
     return 0;
 }
 
-/* How far into a range that starts at start_ns the grid of a bar at t_ns is met: by the local clock if
- * the interval divides a day, else by UTC. */
+/* How far into a range that starts at start_ns the grid of a bar at t_ns is met: by the local clock
+ * if the interval divides a day, else by UTC. */
 static int64_t grid_phase(const struct kr_zone *zone, int64_t interval_ns, int64_t t_ns,
                           int64_t start_ns)
 {
@@ -324,7 +329,8 @@ static int64_t grid_phase(const struct kr_zone *zone, int64_t interval_ns, int64
                         interval_ns);
 }
 
-/* One bar on. `walk` holds the range of t_ns, or the first one after it. */
+/* One bar on. `walk` holds the range of t_ns, grown no further than that, or the first one after
+ * it: what comes next depends on t_ns alone, not on how the walk came there. */
 static int next_bar(struct walk *walk, int64_t interval_ns, int64_t t_ns, int64_t *ret_t_ns)
 {
     const struct kr_zone *zone = walk->calendar->zone;
@@ -335,7 +341,7 @@ static int next_bar(struct walk *walk, int64_t interval_ns, int64_t t_ns, int64_
         return -ERANGE;
     walk->last_day = kr_floor_div(kr_zone_local(zone, t_ns), KR_S_PER_DAY) + SEARCH_DAYS;
     if (inside) {
-        on_session_grid = (t_ns - walk->start_ns) % interval_ns == 0;
+        on_session_grid = (t_ns - walk->window_ns) % interval_ns == 0;
         walk_grow(walk, next_ns);
         if (next_ns < walk->end_ns) {
             *ret_t_ns = next_ns;

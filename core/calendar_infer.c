@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A calendar from the bars seen.
  *
- * The survey counts, for each weekday and each slot of the local day, on how many active days (days that
- * hold a bar) the slot was within the span of the bars, and on how many of them a bar lay over it. From
- * it the week is closed in three steps, coarse to fine: weekdays, slots of the day, slots of a weekday.
- * Nothing closes on thin evidence: a gap must come back at the same time, or be longer than any feed
- * should be silent, and must be hard to explain by bars that are missing at random. */
+ * The survey counts, for each weekday and each slot of the local day, on how many active days (days
+ * that hold a bar) the slot was within the span of the bars, and on how many of them a bar lay over
+ * it. From it the week is closed in three steps, coarse to fine: weekdays, slots of the day, slots
+ * of a weekday. Nothing closes on thin evidence: a gap must come back at the same time, or be
+ * longer than any feed should be silent, and must be hard to explain by bars that are missing at
+ * random. */
 #include "core/calendar.h"
 
 #include <errno.h>
@@ -16,21 +17,21 @@
 #define RECENT_DAYS 35
 #define RECENT_BARS 512
 
-/* The shortest break; the silence that closes slots even though they were covered only once; and the
- * same in a market that is known to have breaks. */
+/* The shortest break; the silence that closes slots even though they were covered only once; and
+ * the same in a market that is known to have breaks. */
 #define BREAK_S         600
 #define SILENCE_S       (6 * 3600)
 #define SHORT_SILENCE_S 3600
 
-/* A slot may belong to a break if it is seen less often than `rare` times what is usual; the break as a
- * whole must be `rarest` times as rare. */
+/* A slot may belong to a break if it is seen less often than `rare` times what is usual; the break
+ * as a whole must be `rarest` times as rare. */
 #define RARE   0.25
 #define RAREST (1.0 / 12)
 
 /* Log-evidence beyond chance that a break wants, over the number of places where one could be. */
 #define EVIDENCE 10.0
 
-/* Places on either side that say how often a bar is missing thereabouts, if the stretch has fewer. */
+/* Places on either side that say how often a bar is missing there, if the stretch has fewer. */
 #define NEIGHBOURS 8
 
 /* Coverings that a slot of one weekday needs. */
@@ -136,8 +137,9 @@ static int survey_take(struct survey *survey, int64_t interval_s, const int64_t 
 
 /* ---- Weekdays ---- */
 
-/* Weekdays without bars though the span covers them. Saturday and Sunday close on little evidence, and
- * Friday where Sunday is a working day; other days must be missing thrice, as holidays come in pairs. */
+/* Weekdays without bars though the span covers them. Saturday and Sunday close on little evidence,
+ * and Friday where Sunday is a working day; other days must be missing thrice, as holidays come in
+ * pairs. */
 static void absent_weekdays(const struct survey *survey, bool ret[7])
 {
     for (size_t w = 0; w < 7; w++) {
@@ -164,10 +166,10 @@ static bool place_is_rare(const struct place *place)
     return place->covered > 0 && place->seen < RARE * place->rate * place->covered;
 }
 
-/* How often a bar lies over places [start, start + n) that are open. Closed ones must not dilute it: so, how
- * often a place that was seen is seen on another day; or the share of days over the places ever seen, which
- * is less where busy places would outshine quiet ones. Where each was covered once: how often a bar is
- * followed by the next. Return: 1 if there is nothing to tell. */
+/* How often a bar lies over places [start, start + n) that are open. Closed ones must not dilute
+ * it: so, how often a place that was seen is seen on another day; or the share of days over the
+ * places ever seen, which is less where busy places would outshine quiet ones. Where each was
+ * covered once: how often a bar is followed by the next. Return: 1 if there is nothing to tell. */
 static double rate_of(const struct survey *survey, const struct place *places, size_t n_places,
                       size_t start, size_t n)
 {
@@ -193,8 +195,8 @@ static double rate_of(const struct survey *survey, const struct place *places, s
     return followed_of > 0 ? followed / followed_of : 1;
 }
 
-/* The lower of the rates before and after a stretch, over its own length or a little more. The very next
- * place was seen or it would belong to the stretch, so it is no fair witness. */
+/* The lower of the rates before and after a stretch, over its own length or a little more. The very
+ * next place was seen or it would belong to the stretch, so it is no fair witness. */
 static double rate_beside(const struct survey *survey, const struct place *places, size_t n_places,
                           size_t start, size_t n)
 {
@@ -206,8 +208,8 @@ static double rate_beside(const struct survey *survey, const struct place *place
                   rate_of(survey, places, n_places, start + n + 1, n_beside - 1));
 }
 
-/* Are n places in a row, from `start` on a circle of n_places, a break? That is, would bars that are
- * missing at random, as often as they are beside it, hardly ever leave it so empty? */
+/* Are n places in a row, from `start` on a circle of n_places, a break? That is, would bars that
+ * are missing at random, as often as they are beside it, hardly ever leave it so empty? */
 static bool is_break(const struct survey *survey, const struct place *places, size_t n_places,
                      size_t start, size_t n, int64_t silence_s)
 {
@@ -321,8 +323,8 @@ static int close_weekday_slots(struct survey *survey)
     return 0;
 }
 
-/* A closed weekday's closure reaches over the slots beside it that were never seen: in a file of one
- * week the evening before a weekend has no other witness. */
+/* A closed weekday's closure reaches over the slots beside it that were never seen: in a file of
+ * one week the evening before a weekend has no other witness. */
 static void widen_weekdays(struct survey *survey, const bool closed[7])
 {
     const size_t n = survey->n_slots, week = 7 * n;

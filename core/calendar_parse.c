@@ -8,7 +8,7 @@
 
 static const char *const weekday_names[7] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
 
-/* The next item of a comma-separated list, without the spaces around it. Return: false at the end. */
+/* The next item of a comma-separated list, without spaces around it. Return: false at the end. */
 static bool next_item(const char **list, const char **ret_item, size_t *ret_length)
 {
     const char *item = *list;

@@ -36,7 +36,7 @@ static struct widths widths_of(const struct kr_model *model)
 static size_t engine_floats(const struct widths *w, size_t max_visible)
 {
     return KR_ENGINE_ROWS * (5 * w->narrow + 2 * w->wide + 2 * w->angles + w->vocabulary) +
-           kr_round_up(max_visible + 2 * KR_LANES, KR_LANES) + 2 * w->vocabulary;
+           kr_round_up(max_visible + 3 * KR_LANES, KR_LANES) + 2 * w->vocabulary;
 }
 
 size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible)
@@ -73,7 +73,7 @@ int kr_engine_init(struct kr_engine *engine, const struct kr_model *model, size_
     TAKE(cosine, KR_ENGINE_ROWS * w.angles);
     TAKE(sine, KR_ENGINE_ROWS * w.angles);
     TAKE(logits, KR_ENGINE_ROWS * w.vocabulary);
-    TAKE(scores, kr_round_up(max_visible + 2 * KR_LANES, KR_LANES));
+    TAKE(scores, kr_round_up(max_visible + 3 * KR_LANES, KR_LANES));
     TAKE(p, w.vocabulary);
     TAKE(order, w.vocabulary);
 #undef TAKE

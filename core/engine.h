@@ -24,7 +24,7 @@ struct kr_engine {
     float *q, *k, *v;     /* [rows][width] */
     float *wide1, *wide2; /* [rows][max(ff, 2 d_model)] */
     float *cosine, *sine; /* [rows][max head_dim / 2] */
-    float *scores;        /* [max_visible + 2 KR_LANES] */
+    float *scores;        /* [max_visible + 3 KR_LANES] */
     float *logits;        /* [rows][vocabulary] */
     float *p;             /* [vocabulary] */
     uint32_t *order;      /* [vocabulary] */

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,17 +45,55 @@ void kr_paths_free(struct kr_paths *paths)
     memset(paths, 0, sizeof(*paths));
 }
 
+static bool rolling(const struct kr_model *model)
+{
+    return model->attention_window > 0;
+}
+
 /* Rows that a path appends before the window slides, if it does. */
-static size_t needed_suffix(const struct kr_generator_size *size)
+static size_t needed_suffix(const struct kr_model *model, const struct kr_generator_size *size)
 {
     size_t room = size->max_context - size->min_window;
 
+    if (rolling(model))
+        return size->max_horizon;
     return KR_MAX(KR_MIN(size->max_horizon, room), (size_t)1);
 }
 
-static bool may_slide(const struct kr_generator_size *size)
+static bool may_slide(const struct kr_model *model, const struct kr_generator_size *size)
 {
-    return size->max_window + size->max_horizon > size->max_context;
+    return !rolling(model) && size->max_window + size->max_horizon > size->max_context;
+}
+
+/* Tokens that one decoder window may take. */
+static size_t window_rows(const struct kr_model *model, const struct kr_generator_size *size)
+{
+    return rolling(model) ? size->max_horizon : size->max_context;
+}
+
+/* A path's rows: all of them, or, where they outgrow the attention window, a ring of the last. */
+static bool suffix_is_ring(const struct kr_model *model, size_t rows)
+{
+    return rolling(model) && rows > kr_cache_ring_slots(model->attention_window);
+}
+
+static size_t suffix_bytes(const struct kr_model *model, const struct kr_cache_shape *shape,
+                           size_t rows)
+{
+    return kr_cache_size_bytes(
+        shape, suffix_is_ring(model, rows) ? kr_cache_ring_slots(model->attention_window) : rows);
+}
+
+static int init_suffix(struct kr_cache *cache, const struct kr_model *model, int which, size_t rows)
+{
+    struct kr_cache_shape shape = kr_cache_shape_of(model, which);
+    int r;
+
+    if (suffix_is_ring(model, rows))
+        return kr_cache_init_ring(cache, &shape, model->attention_window);
+    r = kr_cache_init(cache, &shape, rows);
+    cache->window = model->attention_window;
+    return r;
 }
 
 /* Which of a state's caches stands where in generator->shared. */
@@ -65,16 +104,16 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
     struct kr_cache_shape trunk = kr_cache_shape_of(model, KR_CACHE_TRUNK);
     struct kr_cache_shape dependency = kr_cache_shape_of(model, KR_CACHE_DEPENDENCY);
     struct kr_cache_shape decoder = kr_cache_shape_of(model, KR_CACHE_DECODER);
-    size_t suffix = size->suffix_rows ? size->suffix_rows : needed_suffix(size);
-    size_t context = size->max_context;
+    size_t suffix = size->suffix_rows ? size->suffix_rows : needed_suffix(model, size);
+    size_t context = size->max_context, rows = window_rows(model, size);
     size_t bytes =
         size->max_paths *
-            (kr_cache_size_bytes(&trunk, suffix) + kr_cache_size_bytes(&dependency, suffix) +
+            (suffix_bytes(model, &trunk, suffix) + suffix_bytes(model, &dependency, suffix) +
              2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t)) +
-        kr_cache_size_bytes(&decoder, KR_MIN(size->max_horizon, context)) +
-        context * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
+        suffix_bytes(model, &decoder, KR_MIN(size->max_horizon, rows)) +
+        rows * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
 
-    if (may_slide(size))
+    if (may_slide(model, size))
         bytes += 2 * kr_cache_size_bytes(&trunk, context) +
                  2 * kr_cache_size_bytes(&dependency, context) +
                  kr_cache_size_bytes(&decoder, context);
@@ -84,14 +123,13 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
 static int init_forks(struct kr_cache **forks, const struct kr_model *model, int cache, size_t n,
                       size_t rows)
 {
-    struct kr_cache_shape shape = kr_cache_shape_of(model, cache);
     int r = 0;
 
     *forks = kr_alloc(n, sizeof(**forks));
     if (!*forks)
         return -ENOMEM;
     for (size_t i = 0; i < n && r == 0; i++)
-        r = kr_cache_init(&(*forks)[i], &shape, rows);
+        r = init_suffix(&(*forks)[i], model, cache, rows);
     return r;
 }
 
@@ -113,7 +151,7 @@ static int init_sliding(struct kr_generator *generator)
 int kr_generator_init(struct kr_generator *generator, const struct kr_model *model,
                       const struct kr_generator_size *size, struct kr_error *error)
 {
-    struct kr_cache_shape decoder = kr_cache_shape_of(model, KR_CACHE_DECODER);
+    size_t rows;
     int r;
 
     memset(generator, 0, sizeof(*generator));
@@ -128,19 +166,20 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
     generator->model = model;
     generator->size = *size;
     if (!size->suffix_rows)
-        generator->size.suffix_rows = needed_suffix(size);
-    if (generator->size.suffix_rows < needed_suffix(size))
+        generator->size.suffix_rows = needed_suffix(model, size);
+    if (generator->size.suffix_rows < needed_suffix(model, size))
         return kr_error_set(error, -EINVAL,
                             "cache of a path: expected %zu rows for min(window %zu + horizon %zu, "
                             "max_context %zu), found %zu",
-                            needed_suffix(size), size->min_window, size->max_horizon,
+                            needed_suffix(model, size), size->min_window, size->max_horizon,
                             size->max_context, size->suffix_rows);
-    generator->may_slide = may_slide(size);
+    generator->may_slide = may_slide(model, size);
     generator->distinct = kr_alloc(size->max_paths, sizeof(*generator->distinct));
     generator->which = kr_alloc(size->max_paths, sizeof(*generator->which));
-    generator->window_s1 = kr_alloc(size->max_context, sizeof(*generator->window_s1));
-    generator->window_s2 = kr_alloc(size->max_context, sizeof(*generator->window_s2));
-    generator->window_stamps = kr_alloc(size->max_context, sizeof(*generator->window_stamps));
+    rows = window_rows(model, size);
+    generator->window_s1 = kr_alloc(rows, sizeof(*generator->window_s1));
+    generator->window_s2 = kr_alloc(rows, sizeof(*generator->window_s2));
+    generator->window_stamps = kr_alloc(rows, sizeof(*generator->window_stamps));
     r = generator->distinct && generator->which && generator->window_s1 && generator->window_s2 &&
                 generator->window_stamps
             ? 0
@@ -152,8 +191,8 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
         r = init_forks(&generator->dependency, model, KR_CACHE_DEPENDENCY, size->max_paths,
                        generator->size.suffix_rows);
     if (r == 0)
-        r = kr_cache_init(&generator->decoder, &decoder,
-                          KR_MIN(size->max_horizon, size->max_context));
+        r = init_suffix(&generator->decoder, model, KR_CACHE_DECODER,
+                        KR_MIN(size->max_horizon, rows));
     if (r == 0 && generator->may_slide)
         r = init_sliding(generator);
     if (r < 0) {
@@ -202,10 +241,15 @@ static void advance(struct kr_cache *cache, size_t n)
         assert(false); /* sizes were checked before the run */
 }
 
+/* Empty a cache whose next row stands at absolute row `first` of its window. */
+static void empty_at(struct kr_cache *cache, int64_t first)
+{
+    kr_cache_reset(cache, first);
+}
+
 static void empty(struct kr_cache *cache)
 {
-    if (kr_cache_truncate(cache, 0) < 0)
-        assert(false);
+    empty_at(cache, 0);
 }
 
 static size_t row_of(const struct run *run, size_t path, size_t step)
@@ -300,7 +344,7 @@ static void fork_views(const struct run *run, int cache, struct kr_cache *forks,
                                                  .n_prefix = run->state->len,
                                                  .own = own,
                                                  .index = own->len,
-                                                 .position = run->state->len + own->len};
+                                                 .position = own->first + (int64_t)own->len};
     }
 }
 
@@ -353,6 +397,7 @@ static void window_tokens(const struct run *run, size_t path, size_t first, size
     }
 }
 
+/* Views of n rows behind n_prefix rows of `prefix`; own->first says where they stand. */
 static void window_views(struct kr_engine *engine, const struct kr_cache *prefix, size_t n_prefix,
                          struct kr_cache *own, size_t n)
 {
@@ -361,7 +406,7 @@ static void window_views(struct kr_engine *engine, const struct kr_cache *prefix
                                             .n_prefix = n_prefix,
                                             .own = own,
                                             .index = own->len + i,
-                                            .position = n_prefix + own->len + i};
+                                            .position = own->first + (int64_t)(own->len + i)};
 }
 
 /* Predictor over the n rows of generator->window_*, into trunk and dependency layer, behind n_prefix rows
@@ -404,8 +449,8 @@ static void sliding_step(const struct run *run, size_t step)
         struct kr_view view = {
             .prefix = &shared[1], .n_prefix = n_shared, .own = &own[1], .index = n_own - 1};
 
-        empty(&own[0]);
-        empty(&own[1]);
+        empty_at(&own[0], (int64_t)n_shared);
+        empty_at(&own[1], (int64_t)n_shared);
         window_tokens(run, path, len + step - n_own, n_own);
         last = predict_window(run, own, n_shared, n_own);
         draw_both(run, &view, path, 1, step, engine->normed + last * engine->width, engine->width);
@@ -427,7 +472,7 @@ static void decode_window(const struct run *run, const struct kr_cache *prefix, 
         float y[KR_ENGINE_ROWS * KR_COLUMNS];
         bool wanted = ret_y && (!last_only || n - done <= KR_ENGINE_ROWS);
 
-        rows = KR_MIN(n - done, (size_t)KR_ENGINE_ROWS);
+        rows = KR_MIN(n - done, (size_t)(cache->ring ? KR_RING_SLACK : KR_ENGINE_ROWS));
         window_views(engine, prefix, n_prefix, cache, rows);
         kr_decode_rows(engine, engine->views, generator->window_s1 + done,
                        generator->window_s2 + done, rows, wanted ? y : NULL);
@@ -455,9 +500,10 @@ static void decode_steps(const struct run *run, const struct kr_cache *prefix, s
                          size_t first, size_t n)
 {
     struct kr_cache *own = &run->generator->decoder;
+    int64_t at = (prefix ? prefix->first : 0) + (int64_t)n_prefix;
 
     for (size_t path = 0; path < run->paths->n_paths; path++) {
-        empty(own);
+        empty_at(own, at);
         own_tokens(run, path, first, n);
         decode_window(run, prefix, n_prefix, own, n, bars_of(run, path, first), false);
     }
@@ -482,7 +528,7 @@ static void decode_sliding(const struct run *run, size_t step)
 
     decode_lookback(run, n_shared);
     for (size_t path = 0; path < run->paths->n_paths; path++) {
-        empty(own);
+        empty_at(own, (int64_t)n_shared);
         own_tokens(run, path, step + 1 - n_own, n_own);
         decode_window(run, &run->generator->shared[2], n_shared, own, n_own,
                       bars_of(run, path, step), true);
@@ -498,10 +544,10 @@ static bool keep_going(const struct run *run, size_t step)
 static int decode(const struct run *run)
 {
     size_t context = run->request->max_context, horizon = run->paths->n_steps;
-    size_t len = run->state->len, fitting = context - len;
+    size_t len = run->state->len, fitting;
     const struct kr_cache *prefix = &run->state->caches[KR_CACHE_DECODER];
 
-    if (len + horizon <= context) {
+    if (run->state->rolling || len + horizon <= context) {
         decode_steps(run, prefix, len, 0, horizon);
         return 0;
     }
@@ -511,7 +557,7 @@ static int decode(const struct run *run)
         return 0;
     }
     /* Rows before the last window: while everything fits, one growing window; then one each. */
-    fitting = KR_MIN(fitting, horizon - context);
+    fitting = KR_MIN(context - len, horizon - context);
     if (fitting)
         decode_steps(run, prefix, len, 0, fitting);
     for (size_t step = fitting; step < horizon - context; step++) {
@@ -523,8 +569,9 @@ static int decode(const struct run *run)
     return 0;
 }
 
-/* Normalised rows to prices, in place; `join` shifts a path to start from the last close. */
-static void denormalise(const struct run *run)
+/* Normalised rows to prices, in place; `join` shifts a path to start from the last close. False if a
+ * value is not finite: finite weights may still be absurd. */
+static bool denormalise(const struct run *run)
 {
     float shift = 0;
 
@@ -537,7 +584,11 @@ static void denormalise(const struct run *run)
         for (int c = KR_OPEN; c <= KR_CLOSE; c++)
             y[c] += shift;
         kr_normaliser_invert(&run->state->normaliser, y, row);
+        for (int c = 0; c < KR_COLUMNS; c++)
+            if (!isfinite(row[c]))
+                return false;
     }
+    return true;
 }
 
 static int check_request(const struct kr_generator *generator, const struct kr_state *state,
@@ -550,8 +601,8 @@ static int check_request(const struct kr_generator *generator, const struct kr_s
         return kr_error_set(error, -EINVAL, "forecast: expected an encoded bar, found none");
     if (!request->paths || request->paths > KR_MIN(size->max_paths, paths->max_paths) ||
         !request->horizon || request->horizon > KR_MIN(size->max_horizon, paths->max_horizon) ||
-        request->max_context != size->max_context || state->len < size->min_window ||
-        state->len > size->max_window)
+        (!state->rolling && (request->max_context != size->max_context ||
+                             state->len < size->min_window || state->len > size->max_window)))
         return kr_error_set(
             error, -EINVAL,
             "forecast: expected at most %zu paths, %zu steps and a window of %zu..%zu in "
@@ -567,20 +618,22 @@ int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
 {
     struct run run = {generator, engine, state, request, ret};
     int r = check_request(generator, state, request, ret, error);
+    int64_t at;
 
     if (r < 0)
         return r;
     ret->n_paths = request->paths;
     ret->n_steps = request->horizon;
-    ret->window_slid = state->len + request->horizon > request->max_context;
+    at = state->first + (int64_t)state->len;
+    ret->window_slid = !state->rolling && state->len + request->horizon > request->max_context;
     for (size_t path = 0; path < request->paths; path++) {
-        empty(&generator->trunk[path]);
-        empty(&generator->dependency[path]);
+        empty_at(&generator->trunk[path], at);
+        empty_at(&generator->dependency[path], at);
     }
     for (size_t step = 0; step < request->horizon; step++) {
         if (step == 0)
             first_step(&run);
-        else if (state->len + step <= request->max_context)
+        else if (state->rolling || state->len + step <= request->max_context)
             cached_step(&run, step);
         else
             sliding_step(&run, step);
@@ -595,6 +648,7 @@ int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
     r = decode(&run);
     if (r < 0)
         return kr_error_set(error, r, "forecast: cancelled while decoding");
-    denormalise(&run);
+    if (!denormalise(&run))
+        return kr_error_set(error, -EDOM, "forecast: expected finite prices, found others");
     return 0;
 }

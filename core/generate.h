@@ -3,7 +3,8 @@
  *
  * All paths share the window's caches and own only their suffix. The first step's hidden row and s1 logits
  * are computed once. When the running length exceeds max_context the reference's sliding window is
- * re-encoded from position 0 for every step, in constant memory. */
+ * re-encoded from position 0 for every step, in constant memory. Behind a rolling state nothing ever slides:
+ * suffixes longer than the attention window are rings themselves. */
 #ifndef KR_GENERATE_H
 #define KR_GENERATE_H
 
@@ -31,7 +32,7 @@ struct kr_generator {
     uint16_t *distinct;              /* [max_paths] first drawn s1, each once */
     uint32_t *which;                 /* [max_paths] index into it */
     uint16_t *window_s1, *window_s2; /* [max_context] */
-    struct kr_stamp *window_stamps;  /* [max_context] */
+    struct kr_stamp *window_stamps;  /* [window_rows] */
 };
 
 struct kr_request {
@@ -71,7 +72,8 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
 void kr_generator_free(struct kr_generator *generator);
 
 /* Sample request->paths paths behind the state's last row. The state's rows are not changed.
- * Return: 0; -EINVAL (larger than planned, or no row), -ECANCELED. */
+ * Return: 0; -EINVAL (larger than planned, or no row), -ECANCELED, -EDOM (the model's output is not
+ * finite). */
 int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
                 const struct kr_state *state, const struct kr_request *request,
                 struct kr_paths *ret, struct kr_error *error) kr_must_check;

@@ -22,7 +22,7 @@ struct kr_live_config {
     size_t lookback, min_bars, horizon, max_context;
     size_t growth; /* rows an anchored window grows by; of this stream, shortened already */
     bool scale, join,
-        repair;           /* honest paths, and flat answers to flat windows; all off under --raw */
+        repair; /* honest paths, and flat answers to flat windows; all off under --raw */
     /* Offline: mean and std of an exact window cover its first `anchor` bars, as an epoch's do that
      * began with them. 0: all of them. */
     size_t anchor;

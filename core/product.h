@@ -22,7 +22,8 @@ struct kr_linear {
 void kr_product(const struct kr_linear *linear, float *x, size_t x_stride, float *y,
                 size_t y_stride, size_t n_rows);
 
-/* Set up the library once per process: one thread inside a call. Return: OpenBLAS's kernel name. */
+/* Set up the library once per process, before other threads use it: one thread inside a call, and as many
+ * callers at once as it stands. Return: OpenBLAS's kernel name. */
 const char *kr_product_init(void);
 
 #endif

@@ -39,8 +39,7 @@ const struct kr_bar *kr_series_last(const struct kr_series *series)
     return series->len ? &series->bars[series->len - 1] : NULL;
 }
 
-/* Index of the first bar that opens at t_ns or later. */
-static size_t lower_bound(const struct kr_series *series, int64_t t_ns)
+size_t kr_series_lower_bound(const struct kr_series *series, int64_t t_ns)
 {
     size_t low = 0, high = series->len;
 
@@ -57,7 +56,7 @@ static size_t lower_bound(const struct kr_series *series, int64_t t_ns)
 
 ptrdiff_t kr_series_find(const struct kr_series *series, int64_t t_ns)
 {
-    size_t i = lower_bound(series, t_ns);
+    size_t i = kr_series_lower_bound(series, t_ns);
 
     return i < series->len && series->bars[i].t_ns == t_ns ? (ptrdiff_t)i : -ENOENT;
 }
@@ -102,14 +101,14 @@ int kr_series_replace(struct kr_series *series, const struct kr_bar *bar)
 
 int kr_series_insert(struct kr_series *series, const struct kr_bar *bar)
 {
-    size_t i = lower_bound(series, bar->t_ns);
+    size_t i = kr_series_lower_bound(series, bar->t_ns);
 
     if (i < series->len && series->bars[i].t_ns == bar->t_ns)
         return -EEXIST;
     if (i == 0 && series->len == series->capacity)
         return -ERANGE;
     make_room(series);
-    i = lower_bound(series, bar->t_ns);
+    i = kr_series_lower_bound(series, bar->t_ns);
     memmove(series->bars + i + 1, series->bars + i, (series->len - i) * sizeof(*series->bars));
     series->bars[i] = *bar;
     series->len++;

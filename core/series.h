@@ -19,6 +19,8 @@ void kr_series_free(struct kr_series *series);
 
 /* Last bar, NULL if none. */
 const struct kr_bar *kr_series_last(const struct kr_series *series);
+/* Index of the first bar that opens at t_ns or later; len if there is none. */
+size_t kr_series_lower_bound(const struct kr_series *series, int64_t t_ns);
 /* Index of the bar that opens at t_ns; -ENOENT if there is none. */
 ptrdiff_t kr_series_find(const struct kr_series *series, int64_t t_ns);
 

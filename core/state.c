@@ -25,43 +25,59 @@ struct kr_cache_shape kr_cache_shape_of(const struct kr_model *model, int cache)
     }
 }
 
-static size_t rows_of(int cache, size_t capacity, size_t encoder_capacity)
+/* What the caller's sizes mean for this model. */
+struct sizes {
+    size_t capacity, encoder_capacity;
+};
+
+static struct sizes sizes_of(const struct kr_model *model, size_t capacity, size_t encoder_capacity)
 {
-    return cache == KR_CACHE_ENCODER ? encoder_capacity : capacity;
+    size_t slots = model->attention_window ? kr_cache_ring_slots(model->attention_window) : 0;
+
+    return slots ? (struct sizes){slots, slots} : (struct sizes){capacity, encoder_capacity};
+}
+
+static size_t rows_of(int cache, const struct sizes *sizes)
+{
+    return cache == KR_CACHE_ENCODER ? sizes->encoder_capacity : sizes->capacity;
 }
 
 size_t kr_state_size_bytes(const struct kr_model *model, size_t capacity, size_t encoder_capacity)
 {
+    struct sizes sizes = sizes_of(model, capacity, encoder_capacity);
     size_t total = 0;
 
     for (int c = 0; c < KR_CACHES; c++) {
         struct kr_cache_shape shape = kr_cache_shape_of(model, c);
 
-        total += kr_cache_size_bytes(&shape, rows_of(c, capacity, encoder_capacity));
+        total += kr_cache_size_bytes(&shape, rows_of(c, &sizes));
     }
-    return total + capacity * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp)) +
+    return total + sizes.capacity * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp)) +
            model->predictor.d_model * sizeof(float);
 }
 
 int kr_state_init(struct kr_state *state, const struct kr_model *model, size_t capacity,
                   size_t encoder_capacity)
 {
+    struct sizes sizes = sizes_of(model, capacity, encoder_capacity);
     int r = 0;
 
     memset(state, 0, sizeof(*state));
     if (!capacity || encoder_capacity < capacity)
         return -EINVAL;
+    state->rolling = model->attention_window > 0;
     for (int c = 0; c < KR_CACHES && r == 0; c++) {
         struct kr_cache_shape shape = kr_cache_shape_of(model, c);
 
-        r = kr_cache_init(&state->caches[c], &shape, rows_of(c, capacity, encoder_capacity));
+        r = state->rolling ? kr_cache_init_ring(&state->caches[c], &shape, model->attention_window)
+                           : kr_cache_init(&state->caches[c], &shape, rows_of(c, &sizes));
     }
     state->model = model;
-    state->capacity = capacity;
-    state->encoder_capacity = encoder_capacity;
-    state->s1 = kr_alloc(capacity, sizeof(*state->s1));
-    state->s2 = kr_alloc(capacity, sizeof(*state->s2));
-    state->stamps = kr_alloc(capacity, sizeof(*state->stamps));
+    state->capacity = sizes.capacity;
+    state->encoder_capacity = sizes.encoder_capacity;
+    state->s1 = kr_alloc(sizes.capacity, sizeof(*state->s1));
+    state->s2 = kr_alloc(sizes.capacity, sizeof(*state->s2));
+    state->stamps = kr_alloc(sizes.capacity, sizeof(*state->stamps));
     state->h = kr_alloc(model->predictor.d_model, sizeof(*state->h));
     if (r == 0 && (!state->s1 || !state->s2 || !state->stamps || !state->h))
         r = -ENOMEM;
@@ -81,25 +97,37 @@ void kr_state_free(struct kr_state *state)
     memset(state, 0, sizeof(*state));
 }
 
+static void reset(struct kr_state *state, int64_t first, size_t n_skipped)
+{
+    for (int c = 0; c < KR_CACHES; c++)
+        kr_cache_reset(&state->caches[c], first);
+    state->len = 0;
+    state->first = first;
+    state->n_skipped = n_skipped;
+    state->last_valid = false;
+}
+
 void kr_state_reset(struct kr_state *state, const struct kr_normaliser *normaliser,
                     size_t n_skipped)
 {
-    for (int c = 0; c < KR_CACHES; c++)
-        if (kr_cache_truncate(&state->caches[c], 0) < 0)
-            assert(false);
-    state->len = 0;
-    state->n_skipped = n_skipped;
-    state->last_valid = false;
-    if (normaliser)
-        state->normaliser = *normaliser;
+    assert(!state->rolling);
+    reset(state, 0, n_skipped);
+    state->normaliser = *normaliser;
 }
 
-/* Views of n rows appended to a cache whose window starts with its row 0. */
+void kr_state_reset_rolling(struct kr_state *state, int64_t first)
+{
+    assert(state->rolling);
+    reset(state, first, 0);
+}
+
+/* Views of n rows appended to a cache. */
 static struct kr_view *append_views(struct kr_engine *engine, struct kr_cache *cache, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        engine->views[i] =
-            (struct kr_view){.own = cache, .index = cache->len + i, .position = cache->len + i};
+        engine->views[i] = (struct kr_view){.own = cache,
+                                            .index = cache->len + i,
+                                            .position = cache->first + (int64_t)(cache->len + i)};
     return engine->views;
 }
 
@@ -109,16 +137,20 @@ static void advance(struct kr_cache *cache, size_t n)
         assert(false); /* room was checked for the whole call */
 }
 
-/* Tokens of rows that are already in s1, s2, stamps [len ..]: the predictor's and the decoder's part. */
-static void append_tokens(struct kr_state *state, struct kr_engine *engine, size_t n)
+/* The predictor's and the decoder's part of n rows. */
+static void append_tokens(struct kr_state *state, struct kr_engine *engine, const uint16_t *s1,
+                          const uint16_t *s2, const struct kr_stamp *stamps, size_t n)
 {
     struct kr_cache *trunk = &state->caches[KR_CACHE_TRUNK];
     struct kr_cache *dependency = &state->caches[KR_CACHE_DEPENDENCY];
     struct kr_cache *decoder = &state->caches[KR_CACHE_DECODER];
-    const uint16_t *s1 = state->s1 + state->len, *s2 = state->s2 + state->len;
+    size_t at = state->rolling ? 0 : state->len;
     float y[KR_ENGINE_ROWS * KR_COLUMNS];
 
-    kr_predict_rows(engine, append_views(engine, trunk, n), s1, s2, state->stamps + state->len, n);
+    memcpy(state->s1 + at, s1, n * sizeof(*s1));
+    memcpy(state->s2 + at, s2, n * sizeof(*s2));
+    memcpy(state->stamps + at, stamps, n * sizeof(*stamps));
+    kr_predict_rows(engine, append_views(engine, trunk, n), s1, s2, stamps, n);
     memcpy(state->h, engine->normed + (n - 1) * engine->width,
            state->model->predictor.d_model * sizeof(float));
     kr_dependency_rows(engine, append_views(engine, dependency, n), n);
@@ -131,36 +163,39 @@ static void append_tokens(struct kr_state *state, struct kr_engine *engine, size
     state->last_valid = true;
 }
 
+/* Is there room for n more bars, the first `skipping` of which the predictor does not see? */
+static bool fits(const struct kr_state *state, size_t n, size_t skipping)
+{
+    const struct kr_cache *encoder = &state->caches[KR_CACHE_ENCODER];
+
+    if (state->rolling)
+        return true;
+    return n <= encoder->capacity - encoder->len &&
+           (n <= skipping || n - skipping <= state->capacity - state->len);
+}
+
 int kr_state_append_normalised(struct kr_state *state, struct kr_engine *engine, const float *x,
                                const struct kr_stamp *stamps, size_t n)
 {
     struct kr_cache *encoder = &state->caches[KR_CACHE_ENCODER];
     size_t skipping = state->n_skipped > encoder->len ? state->n_skipped - encoder->len : 0;
-    size_t done = 0;
+    size_t block = state->rolling ? KR_RING_SLACK : KR_ENGINE_ROWS; /* a ring's slack bounds it */
 
-    if (n > encoder->capacity - encoder->len)
+    if (!fits(state, n, skipping))
         return -ENOSPC;
-    if (n > skipping && n - skipping > state->capacity - state->len)
-        return -ENOSPC;
-    while (done < n) {
-        size_t rows = KR_MIN(n - done, (size_t)KR_ENGINE_ROWS);
-        bool skip = skipping > 0;
+    for (size_t done = 0, rows; done < n; done += rows) {
         uint16_t s1[KR_ENGINE_ROWS], s2[KR_ENGINE_ROWS];
 
-        if (skip)
+        rows = KR_MIN(n - done, block);
+        if (skipping > 0)
             rows = KR_MIN(rows, skipping);
         kr_encode_rows(engine, append_views(engine, encoder, rows), x + done * KR_COLUMNS, rows, s1,
                        s2, NULL);
         advance(encoder, rows);
-        if (skip) {
+        if (skipping > 0)
             skipping -= rows;
-        } else {
-            memcpy(state->s1 + state->len, s1, rows * sizeof(*s1));
-            memcpy(state->s2 + state->len, s2, rows * sizeof(*s2));
-            memcpy(state->stamps + state->len, stamps + done, rows * sizeof(*stamps));
-            append_tokens(state, engine, rows);
-        }
-        done += rows;
+        else
+            append_tokens(state, engine, s1, s2, stamps + done, rows);
     }
     return 0;
 }
@@ -189,28 +224,11 @@ int kr_state_append(struct kr_state *state, struct kr_engine *engine, const stru
     return clipped;
 }
 
-int kr_state_append_tokens(struct kr_state *state, struct kr_engine *engine, const uint16_t *s1,
-                           const uint16_t *s2, const struct kr_stamp *stamps, size_t n)
-{
-    if (n > state->capacity - state->len)
-        return -ENOSPC;
-    memcpy(state->s1 + state->len, s1, n * sizeof(*s1));
-    memcpy(state->s2 + state->len, s2, n * sizeof(*s2));
-    memcpy(state->stamps + state->len, stamps, n * sizeof(*stamps));
-    while (n > 0) {
-        size_t rows = KR_MIN(n, (size_t)KR_ENGINE_ROWS);
-
-        append_tokens(state, engine, rows);
-        n -= rows;
-    }
-    return 0;
-}
-
 int kr_state_truncate(struct kr_state *state, size_t len)
 {
     size_t dropped = state->len - len;
 
-    if (len > state->len)
+    if (len > state->len || (state->rolling && dropped > KR_RING_SLACK + 1))
         return -ERANGE;
     for (int c = 0; c < KR_CACHES; c++)
         if (kr_cache_truncate(&state->caches[c], state->caches[c].len - dropped) < 0)
@@ -250,13 +268,14 @@ int kr_state_check(const struct kr_state *state, struct kr_error *error)
     for (int c = 0; c < KR_CACHES; c++) {
         const struct kr_cache *cache = &state->caches[c];
         struct kr_cache_shape shape = kr_cache_shape_of(state->model, c);
+        struct sizes sizes = {state->capacity, state->encoder_capacity};
+        size_t rows = rows_of(c, &sizes);
         size_t skipped = c == KR_CACHE_ENCODER ? state->n_skipped : 0;
 
-        if (memcmp(&shape, &cache->shape, sizeof(shape)) != 0 ||
-            cache->capacity != rows_of(c, state->capacity, state->encoder_capacity))
+        if (memcmp(&shape, &cache->shape, sizeof(shape)) != 0 || cache->capacity != rows)
             return kr_error_set(error, -EUCLEAN,
                                 "%s cache: expected the model's shape and %zu rows", names[c],
-                                rows_of(c, state->capacity, state->encoder_capacity));
+                                rows);
         if (state->len > 0 && cache->len != state->len + skipped)
             return kr_error_set(error, -EUCLEAN, "%s cache: expected cursor %zu, found %zu",
                                 names[c], state->len + skipped, cache->len);

@@ -11,7 +11,7 @@ struct kr_zone {
     char name[64];
 };
 
-/* No zone is further from UTC, and no clock jumps by more, than this (Pacific/Apia skipped a day). */
+/* No zone is further from UTC and no clock jumps by more than this (Pacific/Apia skipped a day). */
 #define REACH_S (26 * INT64_C(3600))
 
 /* GLib would read paths outside of the database, and POSIX rules, whose signs run the other way. */
@@ -110,8 +110,8 @@ void kr_zone_stamp(const struct kr_zone *zone, int64_t t_ns, struct kr_stamp *re
     ret->month = civil.month;
 }
 
-/* The instants at which the zone's clocks show local_s, in order: at most two are told apart, the first
- * and the last. Return: how many. */
+/* The instants at which the zone's clocks show local_s, in order: at most two are told apart, the
+ * first and the last. Return: how many. */
 static int instants_of(const struct kr_zone *zone, int64_t local_s, int64_t ret_s[2])
 {
     gint first, last;

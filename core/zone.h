@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Time zones by name, from the system's tz database, without touching TZ of the process (GLib's
- * GTimeZone). Zones are immutable after kr_zone_open() and may be used from any thread. Wherever a zone
- * is asked for, NULL means UTC.
+ * GTimeZone). Zones are immutable after kr_zone_open() and may be used from any thread. Wherever a
+ * zone is asked for, NULL means UTC.
  *
- * Besides civil times there are `local seconds`: what the zone's clocks show, counted as if every day
- * had 86,400 s, from 1970-01-01T00:00 local. Days and times of day are plain divisions of them. */
+ * GLib 2.74 misreads rules whose summer time is the standard time: Europe/Dublin is right only as
+ * far as its transitions are listed (Debian: to 2037).
+ *
+ * Besides civil times there are `local seconds`: what the zone's clocks show, counted as if every
+ * day had 86,400 s, from 1970-01-01T00:00 local. Days and times of day are divisions of them. */
 #ifndef KR_ZONE_H
 #define KR_ZONE_H
 
@@ -35,8 +38,8 @@ void kr_zone_stamp(const struct kr_zone *zone, int64_t t_ns, struct kr_stamp *re
 /* UTC -> local seconds, rounded down. */
 int64_t kr_zone_local(const struct kr_zone *zone, int64_t t_ns);
 
-/* Local civil time -> UTC. In a fold (the hour that occurs twice) the earlier instant, unless it is not
- * after `after_ns` (the previous row's instant; INT64_MIN for none) while the later one is.
+/* Local civil time -> UTC. In a fold (the hour that occurs twice) the earlier instant, unless it is
+ * not after `after_ns` (the previous row's instant; INT64_MIN for none) while the later one is.
  * Return: 0, -ENOENT in a hole (a local time that does not exist), -EINVAL if not a date,
  * -ERANGE outside of what int64 nanoseconds hold. */
 int kr_zone_utc(const struct kr_zone *zone, const struct kr_civil *civil, int64_t after_ns,
@@ -46,13 +49,14 @@ int kr_zone_utc(const struct kr_zone *zone, const struct kr_civil *civil, int64_
 int kr_zone_utc_local(const struct kr_zone *zone, int64_t local_s, int64_t after_ns,
                       int64_t *ret_t_ns) kr_must_check;
 
-/* The same, but a time in a hole is the instant at which the hole ends: where a day or a session begins
- * whose first minutes do not exist. Return: 0, -ERANGE. */
+/* The same, but a time in a hole is the instant at which the hole ends: where a day or a session
+ * begins whose first minutes do not exist. Return: 0, -ERANGE. */
 int kr_zone_utc_from(const struct kr_zone *zone, int64_t local_s, int64_t after_ns,
                      int64_t *ret_t_ns) kr_must_check;
 
-/* Local day, in days since 1970-01-01, and time of day in seconds; but the first instant of a day that lost
- * its midnight to daylight saving is at 0: a daily bar opens at midnight there as on all other days. */
+/* Local day, in days since 1970-01-01, and time of day in seconds; but the first instant of a day
+ * that lost its midnight to daylight saving is at 0: a daily bar opens at midnight there as on all
+ * other days. */
 int64_t kr_zone_time_of_day(const struct kr_zone *zone, int64_t t_ns, int64_t *ret_day);
 
 /* Proleptic Gregorian date <-> days since 1970-01-01. kr_civil_day() expects a date that exists;

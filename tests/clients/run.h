@@ -8,10 +8,10 @@
 #include <sys/types.h>
 
 struct kt_run {
-    int status;       /* exit status; 128 + signal if one ended it */
-    char *out, *err;  /* stdout, stderr, terminated; kt_run_free() */
+    int status;      /* exit status; 128 + signal if one ended it */
+    char *out, *err; /* stdout, stderr, terminated; kt_run_free() */
     size_t out_bytes;
-    long peak_kb;     /* largest resident set */
+    long peak_kb; /* largest resident set */
 };
 
 /* Arguments behind "kronosctl", ended by NULL. `input`: stdin, NULL: empty. Aborts if it cannot be run: the
@@ -23,8 +23,8 @@ void kt_run_free(struct kt_run *run);
 /* The same in two steps, for something to happen meanwhile. */
 struct kt_child {
     pid_t pid;
-    int pidfd;    /* readable once it has ended */
-    int input;    /* its stdin, to be written and closed; -1 once closed */
+    int pidfd; /* readable once it has ended */
+    int input; /* its stdin, to be written and closed; -1 once closed */
     char out_path[512], err_path[512];
 };
 struct kt_child kt_start(const char *const *arguments);

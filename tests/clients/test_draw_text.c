@@ -236,8 +236,8 @@ static void any_size(void)
                 for (int x = 0; x < w + 4; x++) {
                     const struct kc_cell *cell = &canvas.cells[y * canvas.width + x];
                     bool outside = x < 2 || y < 2 || x >= w + 2 || y >= h + 2;
-                    bool blank = !cell->glyph[0] && !cell->dots && !cell->ground[0] &&
-                                 !cell->ground[7];
+                    bool blank =
+                        !cell->glyph[0] && !cell->dots && !cell->ground[0] && !cell->ground[7];
 
                     if (outside)
                         KT_CHECK(blank, "%d x %d: cell %d, %d is drawn on", w, h, x, y);
@@ -290,7 +290,8 @@ static void progress(void)
     char line[KC_PROGRESS_TEXT];
 
     CU_ASSERT_EQUAL(kc_progress_line(line, &known, 2000, second, 90), strlen(line));
-    same_text("progress", line, "feeding ▕█████▌          ▏ 34 %  2,000/5,760 bars  2,000/s  0:02 left");
+    same_text("progress", line,
+              "feeding ▕█████▌          ▏ 34 %  2,000/5,760 bars  2,000/s  0:02 left");
     kc_progress_line(line, &known, 5760, 2 * second, 60);
     same_text("narrow progress", line, "feeding 100 %  5,760/5,760 bars  2,880/s");
     kc_progress_line(line, &known, 30, 2 * second, 60);

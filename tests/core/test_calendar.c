@@ -211,6 +211,7 @@ static void over_midnight(void)
 {
     struct kr_zone *york = open_zone("America/New_York"), *shanghai = open_zone("Asia/Shanghai");
     struct kr_calendar *fx = calendar_of(york, "17:00-17:00", "sun-thu", "2024-12-24");
+    static const char *const lengths[] = {"7m", "4h", "7h", "10h", "36h"};
     struct kr_calendar *night = calendar_of(shanghai, "09:00-15:00,21:00-02:30", "mon-fri", NULL);
 
     CU_ASSERT_FALSE(kr_calendar_always(fx));
@@ -232,6 +233,17 @@ static void over_midnight(void)
     CU_ASSERT_TRUE(kr_calendar_open(night, at(shanghai, "2024-07-06 02:29")));
     CU_ASSERT_FALSE(kr_calendar_open(night, at(shanghai, "2024-07-06 02:30")));
     CU_ASSERT_FALSE(kr_calendar_open(night, at(shanghai, "2024-07-08 02:00"))); /* Sunday's */
+    /* What follows a bar depends on that bar alone, however long the open time before it. */
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(lengths); i++) {
+        struct kr_interval interval = interval_of(lengths[i]);
+        int64_t times[61] = {at(york, "2024-02-26 18:00")}, one = 0;
+
+        CU_ASSERT_EQUAL(kr_calendar_next(fx, &interval, times[0], 60, times + 1), 0);
+        for (size_t k = 0; k < 60; k++) {
+            CU_ASSERT_EQUAL(kr_calendar_next(fx, &interval, times[k], 1, &one), 0);
+            KT_CHECK(one == times[k + 1], "%s after %s", lengths[i], show(york, times[k]));
+        }
+    }
     kr_calendar_free(&fx);
     kr_calendar_free(&night);
     kr_zone_free(&york);
@@ -246,7 +258,7 @@ static void days(void)
     struct kr_interval day = interval_of("1d");
     int64_t t[3];
 
-    /* Midnight of 2024-03-31 does not exist in Beirut: that day starts at 01:00, the others do not. */
+    /* Midnight of 2024-03-31 does not exist in Beirut: that day starts at 01:00, others do not. */
     check_next(beirut, every, "1d", "2024-03-30 00:00", "2024-03-31 01:00|2024-04-01 00:00");
     check_next(beirut, every, "1d", "2024-03-31 01:00", "2024-04-01 00:00");
     /* Summer time in Berlin: 23 hours from Saturday to Sunday, but Sunday is skipped. */
@@ -451,7 +463,8 @@ static double uniform(void)
     return (double)(random_state >> 11) * 0x1p-53;
 }
 
-/* Bars of a market as its calendar has them from `from` to before `to`, each missing with a probability. */
+/* Bars of a market as its calendar has them from `from` to before `to`, each missing with a
+ * probability. */
 struct bars {
     int64_t *open_ns;
     size_t n;
@@ -489,7 +502,8 @@ static struct kr_calendar *infer(const struct kr_zone *zone, const char *interva
     return calendar;
 }
 
-/* In how many of the 10,080 minutes of a week from Monday 2024-07-15 (local) do two calendars differ? */
+/* In how many of the 10,080 minutes of a week from Monday 2024-07-15 (local) do two calendars
+ * differ? */
 static int differing_minutes(const struct kr_zone *zone, const struct kr_calendar *a,
                              const struct kr_calendar *b)
 {
@@ -557,7 +571,7 @@ static void infer_sessions(void)
          0},
         {"America/New_York", "17:00-17:00", "sun-thu", "1h", "2024-04-01 00:00", "2024-07-10 15:00",
          0},
-        /* One week of it: Saturday's closure reaches back to Friday 17:00 and on to Sunday 17:00. */
+        /* One week of it: Saturday's closure reaches from Friday 17:00 to Sunday 17:00. */
         {"America/New_York", "17:00-17:00", "sun-thu", "1h", "2024-06-12 09:00", "2024-06-19 09:00",
          0},
         {"America/New_York", "17:00-17:00", "sun-thu", "5m", "2024-06-12 09:00", "2024-06-19 09:00",
@@ -718,7 +732,7 @@ static void infer_weekday_slots(void)
     inferred = infer(berlin, "30m", &bars);
     CU_ASSERT_EQUAL(differing_minutes(berlin, market, inferred), 0);
     kr_calendar_free(&inferred);
-    /* Seen twice only, the pause may be chance: it stays open, in contrast to what all days share. */
+    /* Seen twice only, the pause may be chance: it stays open, unlike what all days share. */
     while (bars.open_ns[bars.n - 1] >= at(berlin, "2024-04-20 00:00"))
         bars.n--;
     inferred = infer(berlin, "30m", &bars);

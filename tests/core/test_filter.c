@@ -227,6 +227,22 @@ static void pick_sums_in_double(void)
     CU_ASSERT_EQUAL(kr_pick(many, 4097, 0.5 + 0x1p-20), 1025);
 }
 
+/* Drawing in one go gives the id that the probabilities give. */
+static void sample_is_filter_and_pick(void)
+{
+    static const struct kr_sampling samplings[] = {{1, 0, 1}, {0.7, 0, 0.9}, {1.3, 20, 1}};
+    static float logits[257], scratch[257];
+
+    for (uint32_t round = 0; round < 300; round++) {
+        const struct kr_sampling *sampling = &samplings[round % 3];
+        double u = kr_draw(78, 0, round, 0, 1);
+
+        fill_random(logits, 257, round, round & 1);
+        kr_filter(sampling, logits, 257, p, order);
+        CU_ASSERT_EQUAL(kr_sample(sampling, logits, 257, u, scratch, order), kr_pick(p, 257, u));
+    }
+}
+
 static void greedy(void)
 {
     static const float logits[5] = {1, 4, -1, 4, 0};
@@ -308,6 +324,7 @@ int main(void)
         {"selection equals a full sort", against_full_sort},
         {"inverse CDF and its end", pick},
         {"cumulative sums in double", pick_sums_in_double},
+        {"sampling is filtering and picking", sample_is_filter_and_pick},
         {"greedy", greedy},
         {"logits that are not finite", not_finite_stays_inside},
         {"golden filter tables", golden},

@@ -21,8 +21,8 @@ struct bench {
     float *s1_logits, *s2_logits;
 };
 
-static void bench_open(struct bench *bench, const char *name, size_t paths, size_t horizon,
-                       size_t max_context, size_t window)
+static void bench_open_model(struct bench *bench, struct kr_model *model, size_t paths,
+                             size_t horizon, size_t max_context, size_t window)
 {
     struct kr_generator_size size = {.max_paths = paths,
                                      .max_horizon = horizon,
@@ -33,15 +33,23 @@ static void bench_open(struct bench *bench, const char *name, size_t paths, size
     size_t vocabulary;
 
     memset(bench, 0, sizeof(*bench));
-    bench->model = kt_model(name);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bench->model);
-    vocabulary = bench->model->predictor.vocabulary;
+    bench->model = model;
+    vocabulary = model->predictor.vocabulary;
     CU_ASSERT_EQUAL_FATAL(
-        kr_engine_init(&bench->engine, bench->model, max_context + window + horizon), 0);
+        kr_engine_init(&bench->engine, bench->model, max_context + window + horizon + 64), 0);
     CU_ASSERT_EQUAL_FATAL(kr_generator_init(&bench->generator, bench->model, &size, &error), 0);
     CU_ASSERT_EQUAL_FATAL(kr_paths_init(&bench->paths, paths, horizon), 0);
     bench->s1_logits = kr_alloc(horizon * vocabulary, sizeof(float));
     bench->s2_logits = kr_alloc(horizon * vocabulary, sizeof(float));
+}
+
+static void bench_open(struct bench *bench, const char *name, size_t paths, size_t horizon,
+                       size_t max_context, size_t window)
+{
+    struct kr_model *model = kt_model(name);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(model);
+    bench_open_model(bench, model, paths, horizon, max_context, window);
 }
 
 static void bench_close(struct bench *bench)
@@ -143,7 +151,9 @@ static struct kr_request request_of(const struct kt_golden *golden, const struct
     return (struct kr_request){
         .horizon = (size_t)kt_setting(golden, "pred_len"),
         .paths = (size_t)kt_setting(golden, "paths"),
-        .max_context = (size_t)kt_setting(golden, "max_context"),
+        .max_context = kr_safetensors_metadata(golden->file, "max_context")
+                           ? (size_t)kt_setting(golden, "max_context")
+                           : 0, /* rolling: none */
         .sampling = {.temperature = kt_setting(golden, "T"),
                      .top_k = (size_t)kt_setting(golden, "top_k"),
                      .top_p = kt_setting(golden, "top_p")},
@@ -429,6 +439,95 @@ static void anchored(void)
     anchored_of("odd");
 }
 
+/* The attention window of our own checkpoints: ring caches, rows numbered from 1000, any append size. */
+static void window_of(const char *name, size_t chunk)
+{
+    struct kt_golden golden;
+    struct bench bench;
+    struct kr_state state;
+    struct kr_request request;
+    size_t n, horizon, paths, vocabulary, wrong = 0;
+    const double *uniforms;
+    const float *x, *s1_logits, *s2_logits, *decoded;
+    const int64_t *s1, *s2, *g1, *g2;
+    double most_s1 = 0, most_s2 = 0, most = 0;
+    struct kr_stamp *stamps;
+    struct kr_model *model;
+
+    if (!kt_golden_open(&golden, name, "window"))
+        return;
+    request = request_of(&golden, NULL);
+    horizon = request.horizon;
+    paths = request.paths;
+    x = kt_floats(&golden, "x_norm", &n, NULL);
+    s1 = kt_ints(&golden, "s1", NULL, NULL);
+    s2 = kt_ints(&golden, "s2", NULL, NULL);
+    g1 = kt_ints(&golden, "gen_s1", NULL, NULL);
+    g2 = kt_ints(&golden, "gen_s2", NULL, NULL);
+    s1_logits = kt_floats(&golden, "step_s1_logits", NULL, NULL);
+    s2_logits = kt_floats(&golden, "step_s2_logits", NULL, NULL);
+    decoded = kt_floats(&golden, "decoded_norm", NULL, NULL);
+    uniforms = kt_doubles(&golden, "uniforms", NULL);
+    stamps = kt_stamps(&golden, kt_ints(&golden, "ts_ns", NULL, NULL), n);
+    request.future = kt_stamps(&golden, kt_ints(&golden, "future_ts_ns", NULL, NULL), horizon);
+    model = kt_model(name);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(model);
+    model->attention_window = (size_t)kt_setting(&golden, "attention_window");
+    bench_open_model(&bench, model, paths, horizon, 1, 1);
+    vocabulary = model->predictor.vocabulary;
+    CU_ASSERT_EQUAL_FATAL(kr_state_init(&state, model, 1, 1), 0);
+    kr_state_reset_rolling(&state, (int64_t)kt_setting(&golden, "first_row"));
+    for (int c = 0; c < KR_COLUMNS; c++)
+        state.normaliser.std[c] = 1.0f - 1e-5f; /* what comes out is what the decoder says */
+    for (size_t done = 0, rows; done < n; done += rows) {
+        rows = KR_MIN(chunk, n - done);
+        CU_ASSERT_EQUAL(kr_state_append_normalised(&state, &bench.engine, x + done * KR_COLUMNS,
+                                                   stamps + done, rows),
+                        0);
+        if (rows <= KR_RING_SLACK)
+            wrong += ids_wrong(state.s1, s1 + done, rows) + ids_wrong(state.s2, s2 + done, rows);
+    }
+    for (size_t path = 0; path < paths; path++) { /* one by one: logits are kept of path 0 */
+        request.paths = 1;
+        request.uniforms = uniforms + path * 2 * horizon;
+        request.ret_s1_logits = bench.s1_logits;
+        request.ret_s2_logits = bench.s2_logits;
+        CU_ASSERT_EQUAL(
+            kr_generate(&bench.generator, &bench.engine, &state, &request, &bench.paths, NULL), 0);
+        most_s1 = fmax(most_s1,
+                       kt_max_difference(bench.s1_logits, s1_logits + path * horizon * vocabulary,
+                                         horizon * vocabulary));
+        most_s2 = fmax(most_s2,
+                       kt_max_difference(bench.s2_logits, s2_logits + path * horizon * vocabulary,
+                                         horizon * vocabulary));
+        wrong += ids_wrong(bench.paths.s1, g1 + path * horizon, horizon);
+        wrong += ids_wrong(bench.paths.s2, g2 + path * horizon, horizon);
+    }
+    request.paths = paths;
+    request.uniforms = uniforms;
+    CU_ASSERT_EQUAL(
+        kr_generate(&bench.generator, &bench.engine, &state, &request, &bench.paths, NULL), 0);
+    CU_ASSERT_FALSE(bench.paths.window_slid);
+    wrong += ids_wrong(bench.paths.s1, g1, paths * horizon);
+    wrong += ids_wrong(bench.paths.s2, g2, paths * horizon);
+    most = kt_max_difference(bench.paths.bars, decoded, paths * horizon * KR_COLUMNS);
+    kt_within(&golden, "step_s1_logits", most_s1, STAGE);
+    kt_within(&golden, "step_s2_logits", most_s2, STAGE);
+    kt_within(&golden, "decoded_norm", most, STAGE);
+    KT_CHECK(wrong == 0, "%s: %zu ids differ", golden.path, wrong);
+    kr_state_free(&state);
+    bench_close(&bench);
+    kt_golden_close(&golden);
+}
+
+static void window(void)
+{
+    window_of("pico", 1);
+    window_of("odd", 1);
+    window_of("pico", 64);
+    window_of("odd", 5);
+}
+
 int main(void)
 {
     static const struct kt_test tests[] = {
@@ -438,6 +537,7 @@ int main(void)
         {"horizon crosses max_context", overflow},
         {"lookback longer than max_context", longlookback},
         {"anchored, a forecast after each bar", anchored},
+        {"attention window in rings", window},
     };
 
     kr_product_init();

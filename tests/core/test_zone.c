@@ -126,7 +126,8 @@ static void holes(void)
     CU_ASSERT_EQUAL(
         kr_zone_utc_from(apia, kr_civil_day(2011, 12, 30) * 86400 + 50000, INT64_MIN, &t_ns), 0);
     CU_ASSERT_EQUAL(t_ns, 1325239200 * KR_NS_PER_S);
-    /* Midnight of 2024-03-31 does not exist in Beirut: its first instant, 01:00, is the day's start. */
+    /* Midnight of 2024-03-31 does not exist in Beirut: its first instant, 01:00, is the day's
+     * start. */
     beirut = open_zone("Asia/Beirut");
     day = kr_civil_day(2024, 3, 31);
     CU_ASSERT_EQUAL(kr_zone_utc_from(beirut, day * 86400, INT64_MIN, &t_ns), 0);
@@ -285,8 +286,8 @@ static void days(void)
     CU_ASSERT_EQUAL(kr_weekday(kr_civil_day(2000, 2, 29)), 1);
 }
 
-/* Instants across both ends of summer time, in steps that are odd on purpose, come back through local
- * time when their predecessor is known. */
+/* Instants across both ends of summer time, in steps that are odd on purpose, come back through
+ * local time when their predecessor is known. */
 static void round_trip(void)
 {
     static const char *const zones[] = {"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",

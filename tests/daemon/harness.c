@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/daemon/harness.h"
+
+#include "tests/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static int64_t mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* Configuration */
+
+/* A path for the daemon, whose configuration lies elsewhere. */
+static void absolute(char *ret, size_t size, const char *path)
+{
+    char *real = realpath(path, NULL);
+
+    snprintf(ret, size, "%s", real ? real : path);
+    free(real);
+}
+
+/* One key of the file. */
+struct entry {
+    char section[64], key[64], value[1024];
+};
+
+struct entries {
+    struct entry items[64];
+    size_t n;
+};
+
+static void put(struct entries *entries, const char *section, const char *key, const char *value)
+{
+    struct entry *entry = entries->items;
+
+    while (entry < entries->items + entries->n &&
+           (strcmp(entry->section, section) || strcmp(entry->key, key)))
+        entry++;
+    if (entry == entries->items + entries->n && entries->n++ == KR_ARRAY_LENGTH(entries->items))
+        abort();
+    snprintf(entry->section, sizeof(entry->section), "%s", section);
+    snprintf(entry->key, sizeof(entry->key), "%s", key);
+    snprintf(entry->value, sizeof(entry->value), "%s", value);
+}
+
+/* "[section] key = value" lines. */
+static void put_lines(struct entries *entries, const char *lines)
+{
+    char section[64], key[64], value[1024];
+
+    while (*lines) {
+        size_t n = strcspn(lines, "\n");
+
+        if (sscanf(lines, "[%63[^]]] %63s = %1023[^\n]", section, key, value) != 3)
+            abort();
+        put(entries, section, key, value);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+/* A section stands once in the file: at its first key. */
+static void write_entries(const struct entries *entries, FILE *file)
+{
+    for (size_t i = 0; i < entries->n; i++) {
+        const char *section = entries->items[i].section;
+        size_t first = 0;
+
+        while (strcmp(entries->items[first].section, section))
+            first++;
+        if (first < i)
+            continue;
+        fprintf(file, "[%s]\n", section);
+        for (size_t k = i; k < entries->n; k++)
+            if (strcmp(entries->items[k].section, section) == 0)
+                fprintf(file, "%s = %s\n", entries->items[k].key, entries->items[k].value);
+    }
+}
+
+static void name_files(struct kt_daemon *daemon)
+{
+    static unsigned next;
+    const char *folder = kt_tmp();
+
+    next++;
+    snprintf(daemon->config, sizeof(daemon->config), "%s/kronosd-%u.conf", folder, next);
+    snprintf(daemon->notify, sizeof(daemon->notify), "%s/notify-%u", folder, next);
+    snprintf(daemon->log, sizeof(daemon->log), "%s/log-%u", folder, next);
+    snprintf(daemon->feed, sizeof(daemon->feed), "ipc://%s/feed-%u", folder, next);
+    snprintf(daemon->publish, sizeof(daemon->publish), "ipc://%s/publish-%u", folder, next);
+    snprintf(daemon->control, sizeof(daemon->control), "ipc://%s/control-%u", folder, next);
+    daemon->notify_fd = -1;
+    daemon->zmq = zmq_ctx_new();
+}
+
+void kt_daemon_configure(struct kt_daemon *daemon, const char *more)
+{
+    static struct entries entries;
+    char predictor[1024], tokenizer[1024];
+    FILE *file;
+
+    if (!*daemon->config)
+        name_files(daemon);
+    absolute(predictor, sizeof(predictor), kt_source("golden/pico/predictor"));
+    absolute(tokenizer, sizeof(tokenizer), kt_source("golden/pico/tokenizer"));
+    entries.n = 0;
+    put(&entries, "model", "predictor", predictor);
+    put(&entries, "model", "tokenizer", tokenizer);
+    put(&entries, "feed", "bind", daemon->feed);
+    put(&entries, "publish", "bind", daemon->publish);
+    put(&entries, "control", "bind", daemon->control);
+    put_lines(&entries, "[model] max_context = 128\n"
+                        "[forecast] lookback = 64\n"
+                        "[forecast] min_bars = 32\n"
+                        "[forecast] growth = 24\n"
+                        "[forecast] horizon = 4\n"
+                        "[forecast] paths = 2\n"
+                        "[forecast] backlog = all\n"
+                        "[publish] status = 100ms\n"
+                        "[limits] symbols = 16\n"
+                        "[limits] workers = 2\n"
+                        "[log] burst = 0\n"
+                        "[log] level = debug\n");
+    put_lines(&entries, more);
+    file = fopen(daemon->config, "w");
+    if (!file)
+        abort();
+    write_entries(&entries, file);
+    fclose(file);
+}
+
+/* Life */
+
+static int notify_socket(const struct kt_daemon *daemon)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    memcpy(address.sun_path, daemon->notify, sizeof(daemon->notify));
+    unlink(daemon->notify);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        abort();
+    return fd;
+}
+
+static void run_child(const struct kt_daemon *daemon)
+{
+    const char *build = getenv("builddir");
+    char binary[1024];
+    int log = open(daemon->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
+    snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
+    setenv("NOTIFY_SOCKET", daemon->notify, 1);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    unsetenv("JOURNAL_STREAM");
+    if (log >= 0)
+        dup2(log, STDERR_FILENO);
+    execl(binary, binary, "--config", daemon->config, (char *)NULL);
+    _exit(127);
+}
+
+bool kt_daemon_notified(struct kt_daemon *daemon, const char *text)
+{
+    int64_t end_ms = mono_ms() + KT_WAIT_MS;
+
+    while (mono_ms() < end_ms) {
+        struct pollfd item = {.fd = daemon->notify_fd, .events = POLLIN};
+        char message[2048];
+        ssize_t n;
+        int status;
+
+        if (poll(&item, 1, 200) == 0) {
+            if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
+                daemon->pid = 0;
+                kt_note("the daemon ended with status %d before %s", status, text);
+                return false;
+            }
+            continue;
+        }
+        n = recv(daemon->notify_fd, message, sizeof(message) - 1, 0);
+        if (n <= 0)
+            continue;
+        message[n] = '\0';
+        if (strstr(message, text))
+            return true;
+    }
+    kt_note("no notification %s", text);
+    return false;
+}
+
+static void read_log(struct kt_daemon *daemon)
+{
+    FILE *file = fopen(daemon->log, "r");
+    size_t n = 0;
+
+    if (file) {
+        fseek(file, 0, SEEK_END);
+        long size = ftell(file);
+
+        fseek(file,
+              size > (long)sizeof(daemon->text) - 1 ? size - (long)sizeof(daemon->text) + 1 : 0,
+              SEEK_SET);
+        n = fread(daemon->text, 1, sizeof(daemon->text) - 1, file);
+        fclose(file);
+    }
+    daemon->text[n] = '\0';
+}
+
+static void show_log(struct kt_daemon *daemon)
+{
+    read_log(daemon);
+    for (char *line = strtok(daemon->text, "\n"); line; line = strtok(NULL, "\n"))
+        kt_note("%s", line);
+}
+
+bool kt_daemon_start(struct kt_daemon *daemon)
+{
+    if (daemon->notify_fd >= 0)
+        close(daemon->notify_fd);
+    daemon->notify_fd = notify_socket(daemon);
+    fflush(stdout);
+    daemon->pid = fork();
+    if (daemon->pid == 0)
+        run_child(daemon);
+    if (daemon->pid > 0 && kt_daemon_notified(daemon, "READY=1"))
+        return true;
+    show_log(daemon);
+    return false;
+}
+
+bool kt_daemon_begin(struct kt_daemon *daemon, const char *more)
+{
+    memset(daemon, 0, sizeof(*daemon));
+    kt_daemon_configure(daemon, more);
+    return kt_daemon_start(daemon);
+}
+
+int kt_daemon_stop(struct kt_daemon *daemon)
+{
+    int64_t end_ms = mono_ms() + 5000;
+    int status = 0;
+    pid_t ended = 0;
+
+    if (daemon->pid <= 0)
+        return -1;
+    kill(daemon->pid, SIGTERM);
+    while (ended == 0 && mono_ms() < end_ms) {
+        ended = waitpid(daemon->pid, &status, WNOHANG);
+        if (ended == 0)
+            poll(NULL, 0, 5);
+    }
+    if (ended != daemon->pid) {
+        kt_note("the daemon did not end within 5 s");
+        kill(daemon->pid, SIGKILL);
+        waitpid(daemon->pid, &status, 0);
+        status = -1;
+    }
+    daemon->pid = 0;
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        read_log(daemon);
+        return 0;
+    }
+    show_log(daemon);
+    return status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void kt_daemon_end(struct kt_daemon *daemon)
+{
+    if (daemon->pid > 0) {
+        kill(daemon->pid, SIGKILL);
+        waitpid(daemon->pid, NULL, 0);
+    }
+    if (daemon->notify_fd >= 0)
+        close(daemon->notify_fd);
+    if (daemon->zmq)
+        zmq_ctx_term(daemon->zmq);
+    memset(daemon, 0, sizeof(*daemon));
+}
+
+/* Feed */
+
+void *kt_feed_open(struct kt_daemon *daemon)
+{
+    void *feed = zmq_socket(daemon->zmq, ZMQ_XPUB);
+    int nodrop = 1, linger = 10000, wait = KT_WAIT_MS;
+    char subscription[KW_TOPIC_MAX];
+
+    zmq_setsockopt(feed, ZMQ_XPUB_NODROP, &nodrop, sizeof(nodrop));
+    zmq_setsockopt(feed, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(feed, ZMQ_RCVTIMEO, &wait, sizeof(wait));
+    zmq_setsockopt(feed, ZMQ_SNDTIMEO, &wait, sizeof(wait));
+    if (zmq_connect(feed, daemon->feed))
+        kt_note("connect %s: %s", daemon->feed, zmq_strerror(errno));
+    if (zmq_recv(feed, subscription, sizeof(subscription), 0) < 1)
+        kt_note("the daemon does not subscribe: %s", zmq_strerror(errno));
+    return feed;
+}
+
+void kt_feed_close(void **feed)
+{
+    if (*feed)
+        zmq_close(*feed);
+    *feed = NULL;
+}
+
+void kt_feed_send(void *feed, const char *topic, const void *data, size_t n_bytes)
+{
+    CU_ASSERT_TRUE(zmq_send(feed, topic, strlen(topic), ZMQ_SNDMORE) >= 0);
+    CU_ASSERT_TRUE(zmq_send(feed, data, n_bytes, 0) >= 0);
+}
+
+/* A number in [-1, 1) that depends on the symbol and the bar alone. */
+static double noise(const char *symbol, size_t i)
+{
+    uint64_t x = kr_fnv1a64(symbol) ^ (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    x ^= x >> 31;
+    return (double)(x >> 11) * 0x1p-52 - 1;
+}
+
+struct kw_bar kt_bar(const char *symbol, const char *interval, size_t i)
+{
+    const int64_t start_ns = INT64_C(1772409600000000000); /* 2026-03-02T00:00Z */
+    struct kw_bar bar = {.final = true};
+    double close = 100, open = 100;
+
+    /* A short memory, so that any bar can be made without those before it. */
+    for (size_t k = i >= 40 ? i - 40 : 0; k <= i; k++) {
+        open = close;
+        close *= 1 + 0.002 * noise(symbol, k);
+    }
+    snprintf(bar.symbol, sizeof(bar.symbol), "%s", symbol);
+    if (kr_interval_parse(interval, &bar.interval))
+        abort();
+    bar.bar.t_ns = start_ns + (int64_t)i * bar.interval.ns;
+    bar.bar.v[KR_OPEN] = open;
+    bar.bar.v[KR_CLOSE] = close;
+    bar.bar.v[KR_HIGH] = fmax(open, close) * (1 + 0.0005 * fabs(noise(symbol, i + 1000000)));
+    bar.bar.v[KR_LOW] = fmin(open, close) * (1 - 0.0005 * fabs(noise(symbol, i + 2000000)));
+    bar.bar.v[KR_VOLUME] = 10 + 5 * noise(symbol, i + 3000000);
+    bar.bar.v[KR_AMOUNT] = bar.bar.v[KR_VOLUME] * close;
+    return bar;
+}
+
+void kt_feed_bar(void *feed, const struct kw_bar *bar)
+{
+    char topic[KW_TOPIC_MAX + 1];
+    msgpack_sbuffer buffer;
+
+    msgpack_sbuffer_init(&buffer);
+    kw_topic(topic, "bar", bar->interval.text, bar->symbol);
+    if (kw_encode_bar(&buffer, bar))
+        abort();
+    kt_feed_send(feed, topic, buffer.data, buffer.size);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+/* Listening */
+
+struct kronosd_subscriber *kt_subscribe(struct kt_daemon *daemon, const char *topic)
+{
+    const char *endpoint = daemon->publish;
+    const struct kronosd_subscriber_config config = {
+        .endpoints = &endpoint, .n_endpoints = 1, .topics = &topic, .n_topics = 1};
+    struct kronosd_subscriber *subscriber = NULL;
+    struct kr_error error;
+
+    if (kronosd_subscriber_open(daemon->zmq, &config, &subscriber, &error))
+        kt_note("%s", error.text);
+    return subscriber;
+}
+
+bool kt_receive(struct kronosd_subscriber *subscriber, struct kronosd_message *ret)
+{
+    struct kr_error error = {""};
+    int status = kronosd_receive(subscriber, KT_WAIT_MS, ret, &error);
+
+    if (status)
+        kt_note("no message: %s %s", strerror(-status), error.text);
+    return status == 0;
+}
+
+struct kronosd_control *kt_control(struct kt_daemon *daemon)
+{
+    struct kronosd_control *control = NULL;
+    struct kr_error error;
+
+    if (kronosd_control_open(daemon->zmq, daemon->control, &control, &error))
+        kt_note("%s", error.text);
+    return control;
+}
+
+static void read_status(const msgpack_object *root, struct kt_status *ret)
+{
+    const msgpack_object *rejected = kronosd_get(root, "rejected");
+    const msgpack_object *streams = kronosd_get(root, "streams");
+
+    *ret = (struct kt_status){
+        .received = kronosd_get_uint(root, "received", 0),
+        .accepted = kronosd_get_uint(root, "accepted", 0),
+        .duplicates = kronosd_get_uint(root, "duplicates", 0),
+        .forming = kronosd_get_uint(root, "forming", 0),
+        .forecasts = kronosd_get_uint(root, "forecasts", 0),
+        .skipped = kronosd_get_uint(root, "skipped", 0),
+        .backlog = kronosd_get_uint(root, "backlog", 0),
+        .live = kronosd_get_uint(streams, "live", 0),
+        .stale = kronosd_get_uint(streams, "stale", 0),
+        .faulted = kronosd_get_uint(streams, "faulted", 0),
+        .reanchoring = kronosd_get_uint(streams, "reanchoring", 0),
+    };
+    for (int reason = 0; reason < KW_REASONS; reason++) {
+        ret->reasons[reason] = kronosd_get_uint(rejected, kw_reason_names[reason], 0);
+        ret->rejected += ret->reasons[reason];
+    }
+}
+
+bool kt_settled(struct kt_daemon *daemon, uint64_t received, struct kt_status *ret)
+{
+    struct kronosd_subscriber *subscriber = kt_subscribe(daemon, "status|");
+    int64_t end_ms = mono_ms() + KT_WAIT_MS;
+    struct kronosd_message message;
+    unsigned n_quiet = 0;
+
+    /* The last result of a worker is published by the main thread a moment after nothing waits any more: two
+     * quiet messages in a row. */
+    while (n_quiet < 2 && mono_ms() < end_ms && kt_receive(subscriber, &message)) {
+        read_status(message.root, ret);
+        KT_CHECK(kt_balanced(ret), "counts do not add up in a status message");
+        n_quiet = ret->received >= received && ret->backlog == 0 ? n_quiet + 1 : 0;
+    }
+    kronosd_subscriber_close(&subscriber);
+    if (n_quiet < 2)
+        kt_note("not settled: received %llu of %llu, backlog %llu",
+                (unsigned long long)ret->received, (unsigned long long)received,
+                (unsigned long long)ret->backlog);
+    return n_quiet == 2;
+}
+
+bool kt_balanced(const struct kt_status *status)
+{
+    return status->received ==
+           status->accepted + status->rejected + status->duplicates + status->forming;
+}
+
+bool kt_event(struct kronosd_subscriber *subscriber, const char *kind, const char *reason,
+              uint64_t count)
+{
+    struct kronosd_message message;
+
+    while (kt_receive(subscriber, &message)) {
+        char found_kind[32], found_reason[32];
+
+        kronosd_get_string(message.root, "kind", found_kind, sizeof(found_kind));
+        kronosd_get_string(message.root, "reason", found_reason, sizeof(found_reason));
+        if (strcmp(found_kind, kind) == 0 && strcmp(found_reason, reason) == 0 &&
+            kronosd_get_uint(message.root, "count", 0) == count)
+            return true;
+    }
+    kt_note("no event %s %s %llu", kind, reason, (unsigned long long)count);
+    return false;
+}
+
+int kt_ask(struct kronosd_control *control, const char *op, const char *symbol,
+           const char *interval, const msgpack_object **ret)
+{
+    struct kr_error error = {""};
+    msgpack_packer *packer = kronosd_request_begin(control, op, symbol ? 2 : 0);
+    int status;
+
+    if (symbol) {
+        kronosd_pack_string(packer, "sym", symbol);
+        kronosd_pack_string(packer, "iv", interval);
+    }
+    status = kronosd_request(control, KT_WAIT_MS, ret, &error);
+    if (status && status != -EREMOTEIO)
+        kt_note("%s: %s", op, error.text);
+    return status;
+}
+
+bool kt_holds(const msgpack_object *array, const char *text)
+{
+    for (size_t i = 0; array && i < array->via.array.size; i++) {
+        const msgpack_object *item = &array->via.array.ptr[i];
+
+        if (item->type == MSGPACK_OBJECT_STR && item->via.str.size == strlen(text) &&
+            memcmp(item->via.str.ptr, text, strlen(text)) == 0)
+            return true;
+    }
+    return false;
+}
