@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The normaliser `returns` against its numpy twin (etc/train/returns.py), and its promises. */
-#include "core/returns.h"
+#include "core/returns_config.h"
 #include "tests/core/golden.h"
 #include "tests/tap.h"
 
@@ -381,6 +381,41 @@ static void bad_constants(void)
     CU_ASSERT_EQUAL(r.config.bars, 77);
 }
 
+/* From the checkpoint that is shipped, and from damaged ones. */
+static void from_json(void)
+{
+    static const struct {
+        const char *key, *value, *expected;
+    } bad[] = {
+        {"norm_bars", "1.5", "t: norm_bars: expected an integer from 1 to 256, found 1.5"},
+        {"norm_bars", "300", "t: norm_bars: expected an integer from 1 to 256, found 300"},
+        {"norm_cap", "\"x\"", "t: norm_cap: expected a number, found \"x\""},
+        {"norm_fast", NULL, "t: norm_fast: expected a number, found nothing"},
+        {"norm_clip", "0", "t: norm_clip: expected a number above 0, at most 16, found 0"},
+    };
+    json_t *json = json_load_file(kt_source("../etc/model/tokenizer/config.json"), 0, NULL);
+    struct kr_returns read = {.config = {.bars = 0}};
+    struct kr_error error;
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(json);
+    CU_ASSERT_EQUAL(kr_returns_read("t", json, &read, &error), 0);
+    CU_ASSERT_EQUAL(memcmp(&read, &returns, sizeof(read)), 0);
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(bad); i++) {
+        json_t *damaged = json_deep_copy(json);
+
+        if (bad[i].value)
+            json_object_set_new(damaged, bad[i].key,
+                                json_loads(bad[i].value, JSON_DECODE_ANY, NULL));
+        else
+            json_object_del(damaged, bad[i].key);
+        CU_ASSERT_EQUAL(kr_returns_read("t", damaged, &read, &error), -EBADMSG);
+        KT_CHECK(strcmp(error.text, bad[i].expected) == 0, "%s", error.text);
+        json_decref(damaged);
+    }
+    CU_ASSERT_EQUAL(read.config.bars, 128);
+    json_decref(json);
+}
+
 int main(void)
 {
     static const struct kt_test tests[] = {
@@ -394,6 +429,7 @@ int main(void)
         {"extreme rows", extremes},
         {"flat series", flat},
         {"bad constants", bad_constants},
+        {"constants of a checkpoint", from_json},
     };
 
     if (kr_returns_init(&returns, &usual, NULL))
