@@ -352,6 +352,7 @@ static void history_and_forming(void)
     expect_replay(&bench, &live, "after a forming bar");
     push(&bench, &live, 2);
     forecast(&bench, &live, NULL, &bench.paths[0]);
+    forecast(&bench, &other, NULL, &bench.paths[1]);
     CU_ASSERT_TRUE(same_paths(&bench.paths[0], &bench.paths[1]));
     kr_live_free(&other);
     kr_live_free(&live);
