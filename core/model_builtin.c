@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static bool given(const char *folder)
@@ -28,8 +29,13 @@ int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer
     for (size_t i = 0; i < KR_ARRAY_LENGTH(folders); i++) {
         snprintf(predictor, sizeof(predictor), "%s/predictor", folders[i]);
         snprintf(tokenizer, sizeof(tokenizer), "%s/tokenizer", folders[i]);
-        if (access(predictor, R_OK) == 0)
-            return kr_model_load(predictor, tokenizer, ret, error);
+        if (access(predictor, R_OK) == 0) {
+            int r = kr_model_load(predictor, tokenizer, ret, error);
+
+            if (r == 0)
+                strcpy((*ret)->name, "builtin"); /* wherever it lies */
+            return r;
+        }
     }
     return kr_error_set(error, -ENOENT, "%s: expected the built-in model, found nothing",
                         folders[0]);
