@@ -498,12 +498,18 @@ bool kt_settled(struct kt_daemon *daemon, uint64_t received, struct kt_status *r
     struct kronosd_message message;
     unsigned n_quiet = 0;
 
+    *ret = (struct kt_status){0};
+
     /* The last result of a worker is published by the main thread a moment after nothing waits any more: two
-     * quiet messages in a row. */
+     * quiet messages in a row. As long as something moves, it may take its time. */
     while (n_quiet < 2 && mono_ms() < end_ms && kt_receive(subscriber, &message)) {
+        struct kt_status before = *ret;
+
         read_status(message.root, ret);
         KT_CHECK(kt_balanced(ret), "counts do not add up in a status message");
         n_quiet = ret->received >= received && ret->backlog == 0 ? n_quiet + 1 : 0;
+        if (before.received != ret->received || before.backlog != ret->backlog)
+            end_ms = mono_ms() + KT_WAIT_MS;
     }
     kronosd_subscriber_close(&subscriber);
     if (n_quiet < 2)
