@@ -9,8 +9,9 @@
 
 #define FEW  200
 #define MANY 500
-/* Results in flight are a matter of timing: a worker may be one ahead of the main thread. */
-#define IN_FLIGHT 8
+/* Results in flight are a matter of timing, and their buffers grow to the longest message; far fewer than one
+ * a bar. */
+#define IN_FLIGHT 40
 
 /* Bars one by one, each forecast awaited. Return: allocations of the daemon from start to end. */
 static size_t allocations(const char *more, size_t n_bars)
