@@ -246,6 +246,7 @@ int kd_daemon_reload(struct kd_daemon *daemon, struct kr_error *error)
     if (status) {
         kd_say(KD_MSG_RELOAD_FAILED, "%s", error->text);
         kd_notify_ready("reload failed: %s", error->text);
+        daemon->told_ns = kd_mono_ns();
         return status;
     }
     kd_config_reload(&daemon->config, &fresh, &changes);
@@ -257,6 +258,7 @@ int kd_daemon_reload(struct kd_daemon *daemon, struct kr_error *error)
            changes.n_restart ? " (" : "", changes.n_restart ? changes.restart : "",
            changes.n_restart ? " wait for a restart)" : "");
     kd_notify_ready("reloaded");
+    daemon->told_ns = kd_mono_ns();
     return 0;
 }
 
@@ -338,6 +340,7 @@ int kd_daemon_start(struct kd_daemon *daemon, struct kd_config **config, struct 
                                  .model = *model,
                                  .plan = *plan,
                                  .started_ns = kd_mono_ns(),
+                                 .told_ns = kd_mono_ns(),
                                  .signal_fd = -1,
                                  .outbox.fd = -1};
     *config = NULL;

@@ -109,6 +109,17 @@ static int fail(const struct kr_error *error)
     return EX_CONFIG;
 }
 
+/* No configuration, so no [log] says where messages go: a service's to the journal, with its fields
+ * as every other reason that it does not start; anybody else gets the bare line. */
+static int refuse(const struct options *options, const struct kr_error *error)
+{
+    kd_log_init(&(struct kd_log_config){.level = LOG_INFO});
+    if (!options->check && !options->print && kd_log_to_journal())
+        return fail(error);
+    fprintf(stderr, "%s\n", error->text);
+    return EX_CONFIG;
+}
+
 static int load_config(const struct options *options, struct kd_config **ret,
                        struct kr_error *error)
 {
@@ -252,10 +263,8 @@ int main(int argc, char **argv)
 
     keep_openblas_single(argv);
     parse_options(argc, argv, &options);
-    if (load_config(&options, &config, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return EX_CONFIG;
-    }
+    if (load_config(&options, &config, &error))
+        return refuse(&options, &error);
     if (options.print || options.check) {
         result = options.print ? print(config) : check(config);
         kd_config_free(&config);
