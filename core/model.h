@@ -8,6 +8,7 @@
 
 #include "core/base.h"
 #include "core/product.h"
+#include "core/returns.h"
 
 /* One pre-norm transformer block. */
 struct kr_block {
@@ -54,6 +55,7 @@ struct kr_model {
     struct kr_tokenizer tokenizer;
     struct kr_predictor predictor;
     enum kr_normaliser_kind normaliser; /* "normaliser", default "levels" */
+    struct kr_returns returns;          /* constants of the normaliser, if it is `returns` */
     size_t attention_window;            /* "attention_window", 0: everything before */
     char name[64];   /* last component of the predictor's folder that is not "predictor" */
     char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */
@@ -70,6 +72,10 @@ struct kr_model {
  * not run), the line naming key and value; -ENOMEM. */
 int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
                   struct kr_error *error) kr_must_check;
+/* The same, or, with both folders NULL or empty, the built-in model: installed, or that of the source tree this
+ * was built from. Return: also -EINVAL (only one of the two), with a line. */
+int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer_folder,
+                             struct kr_model **ret, struct kr_error *error) kr_must_check;
 void kr_model_free(struct kr_model **model);
 
 /* A model with random weights of the given shape, for tests and benchmarks without checkpoints.

@@ -116,6 +116,16 @@ void kd_log_init(const struct kd_log_config *config)
     pthread_mutex_unlock(&logger.lock);
 }
 
+bool kd_log_to_journal(void)
+{
+    bool journal;
+
+    pthread_mutex_lock(&logger.lock);
+    journal = logger.journal;
+    pthread_mutex_unlock(&logger.lock);
+    return journal;
+}
+
 bool kd_log_enabled(enum kd_message message)
 {
     bool enabled;

@@ -62,6 +62,9 @@ struct kd_log_config {
  * level info, no limit. */
 void kd_log_init(const struct kd_log_config *config);
 
+/* True if messages go to the journal. */
+bool kd_log_to_journal(void);
+
 /* True if a message of this kind would be written: guards costly arguments. */
 bool kd_log_enabled(enum kd_message message);
 

@@ -109,6 +109,17 @@ static int fail(const struct kr_error *error)
     return EX_CONFIG;
 }
 
+/* No configuration, so no [log] says where messages go: a service's to the journal, with its fields
+ * as every other reason that it does not start; anybody else gets the bare line. */
+static int refuse(const struct options *options, const struct kr_error *error)
+{
+    kd_log_init(&(struct kd_log_config){.level = LOG_INFO});
+    if (!options->check && !options->print && kd_log_to_journal())
+        return fail(error);
+    fprintf(stderr, "%s\n", error->text);
+    return EX_CONFIG;
+}
+
 static int load_config(const struct options *options, struct kd_config **ret,
                        struct kr_error *error)
 {
@@ -119,26 +130,14 @@ static int load_config(const struct options *options, struct kd_config **ret,
     return kd_config_load(path, ret, error);
 }
 
-static int load_model(const struct kd_config *config, struct kr_model **ret, struct kr_error *error)
-{
-    const char *file = *config->path ? config->path : DEFAULT_CONFIG " (not there)";
-
-    if (!*config->model.predictor)
-        return kr_error_set(error, -EINVAL, "%s: [model] predictor: expected a folder, found none",
-                            file);
-    if (!*config->model.tokenizer)
-        return kr_error_set(error, -EINVAL, "%s: [model] tokenizer: expected a folder, found none",
-                            file);
-    return kr_model_load(config->model.predictor, config->model.tokenizer, ret, error);
-}
-
 /* The model of the configuration and the memory plan of both. */
 static int load_plan(struct kd_config *config, struct kr_model **ret_model, struct kd_plan *ret,
                      struct kr_error *error)
 {
     const char *source = NULL;
     size_t limit = kd_plan_system_limit(NULL, &source);
-    int status = load_model(config, ret_model, error);
+    int status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer,
+                                          ret_model, error);
 
     return status ? status : kd_plan_make(config, *ret_model, limit, source, ret, error);
 }
@@ -183,21 +182,30 @@ static void list(char *ret, size_t size, const char *name, const struct kd_list 
     }
 }
 
+/* "659 MiB of 2048 MiB ([limits] memory)". */
+static const char *memory_text(const struct kd_plan *plan, char *ret, size_t size)
+{
+    if (plan->limit_bytes)
+        snprintf(ret, size, "%zu MiB of %zu MiB (%s)", plan->total_bytes >> 20,
+                 plan->limit_bytes >> 20, plan->limit_source);
+    else
+        snprintf(ret, size, "%zu MiB (%s)", plan->total_bytes >> 20, plan->limit_source);
+    return ret;
+}
+
 /* What an operator looks for first. */
 static void say_ready(const struct kd_daemon *daemon)
 {
     const struct kd_config *config = daemon->config;
-    char endpoints[1024] = "";
+    char endpoints[1024] = "", memory[128];
 
     list(endpoints, sizeof(endpoints), "feed", &config->feed.bind);
     list(endpoints, sizeof(endpoints), "feed from", &config->feed.connect);
     list(endpoints, sizeof(endpoints), "publish", &config->publish.bind);
     list(endpoints, sizeof(endpoints), "control", &config->control.bind);
-    kd_say(KD_MSG_READY,
-           "kronosd %s ready: model %s, %s, %zu workers; %s; memory plan %zu of %zu MiB (%s)",
+    kd_say(KD_MSG_READY, "kronosd %s ready: model %s, %s, %zu workers; %s; memory plan %s",
            PACKAGE_VERSION, daemon->model->name, kr_kernels()->name, daemon->plan.n_workers,
-           endpoints, daemon->plan.total_bytes >> 20, daemon->plan.limit_bytes >> 20,
-           daemon->plan.limit_source);
+           endpoints, memory_text(&daemon->plan, memory, sizeof(memory)));
     kd_notify_ready("ready: model %s, %s", daemon->model->name, endpoints);
 }
 
@@ -207,6 +215,7 @@ static int run(struct kd_config *config)
     struct kd_daemon daemon;
     struct kd_plan plan;
     struct kr_error error;
+    char memory[128];
     int status, result = EX_OK;
 
     kd_daemon_log(config);
@@ -223,9 +232,9 @@ static int run(struct kd_config *config)
     }
     kd_say(KD_MSG_MODEL_LOADED, "model %s, sha256 %s, kernels %s, products by OpenBLAS %s",
            model->name, model->sha256, kr_kernels()->name, kr_product_init());
-    kd_say(KD_MSG_PLAN, "memory plan: %zu MiB of %zu MiB (%s), %zu streams, %zu workers",
-           plan.total_bytes >> 20, plan.limit_bytes >> 20, plan.limit_source, plan.n_symbols,
-           plan.n_workers);
+    kd_say(KD_MSG_PLAN, "memory plan: %s, %zu streams%s, %zu workers",
+           memory_text(&plan, memory, sizeof(memory)), plan.n_symbols,
+           plan.lowered ? " (fewer than the default, to fit)" : "", plan.n_workers);
     kd_notify_status("opening sockets");
     status = kd_daemon_start(&daemon, &config, &model, &plan, &error);
     if (status) {
@@ -254,10 +263,8 @@ int main(int argc, char **argv)
 
     keep_openblas_single(argv);
     parse_options(argc, argv, &options);
-    if (load_config(&options, &config, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return EX_CONFIG;
-    }
+    if (load_config(&options, &config, &error))
+        return refuse(&options, &error);
     if (options.print || options.check) {
         result = options.print ? print(config) : check(config);
         kd_config_free(&config);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zmq.h>
 
 #define N_BARS    500
 #define LOOKBACK  64
@@ -177,6 +178,40 @@ static void equals_predict(void)
     kt_daemon_end(&daemon_);
 }
 
+/* A message far beyond the limit costs its connection, and ZeroMQ itself would never connect again: the
+ * daemon does, and says so by its subscription. */
+static void oversized(void)
+{
+    char endpoint[128], more[192], subscription[KW_TOPIC_MAX];
+    size_t n_bytes = 256 * 1024;
+    char *message = calloc(1, n_bytes);
+    int wait_ms = KT_WAIT_MS, linger_ms = 0;
+    struct kw_bar bar = kt_bar("AAA", "1m", 0);
+    struct kt_status status;
+    void *feed;
+
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/bound-feed", kt_tmp());
+    snprintf(more, sizeof(more), "[feed] connect = %s\n", endpoint);
+    CU_ASSERT_FATAL(message && kt_daemon_begin(&daemon_, more));
+    feed = zmq_socket(daemon_.zmq, ZMQ_XPUB);
+    zmq_setsockopt(feed, ZMQ_RCVTIMEO, &wait_ms, sizeof(wait_ms));
+    zmq_setsockopt(feed, ZMQ_LINGER, &linger_ms, sizeof(linger_ms));
+    CU_ASSERT_EQUAL(zmq_bind(feed, endpoint), 0);
+    CU_ASSERT_TRUE(zmq_recv(feed, subscription, sizeof(subscription), 0) > 0);
+    kt_feed_send(feed, "bar|1m|AAA|", message, n_bytes);
+    /* unsubscribed by the loss, subscribed by the new connection */
+    do {
+        CU_ASSERT_TRUE_FATAL(zmq_recv(feed, subscription, sizeof(subscription), 0) > 0);
+    } while (subscription[0] != 1);
+    kt_feed_bar(feed, &bar);
+    CU_ASSERT_TRUE(kt_settled(&daemon_, 1, &status));
+    CU_ASSERT_EQUAL(status.accepted, 1);
+    zmq_close(feed);
+    free(message);
+    CU_ASSERT_EQUAL(kt_daemon_stop(&daemon_), 0);
+    kt_daemon_end(&daemon_);
+}
+
 /* Real markets */
 
 static size_t count_lines(const char *text)
@@ -308,6 +343,7 @@ int main(void)
 {
     static const struct kt_test tests[] = {
         {"forecasts equal predict, byte for byte", equals_predict},
+        {"a feed that sends too much is connected anew", oversized},
         {"ETHBTC through feed and watch", ethbtc},
         {"a market full of gaps", gappy},
     };

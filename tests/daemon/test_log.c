@@ -137,6 +137,7 @@ static void journal(void)
     char expected[512];
 
     kd_log_init(&config);
+    CU_ASSERT_TRUE(kd_log_to_journal());
     kd_log(KD_MSG_QUARANTINED, "X", "1h", "off_grid", "a bar at %d", 7);
     snprintf(expected, sizeof(expected),
              "MESSAGE=a bar at 7\nPRIORITY=4\nSYSLOG_IDENTIFIER=kronosd\nMESSAGE_ID=%s\n"
@@ -159,6 +160,7 @@ static void not_the_journal(void)
     config.stream = stream;
     setenv("JOURNAL_STREAM", "1:1", 1);
     kd_log_init(&config);
+    CU_ASSERT_FALSE(kd_log_to_journal());
     kd_say(KD_MSG_NOTE, "here");
     CU_ASSERT_STRING_EQUAL(line(0), "info note: here");
     setenv("JOURNAL_STREAM", "9999999999999999999999:x", 1);
