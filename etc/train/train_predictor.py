@@ -36,7 +36,8 @@ def main():
     arg.add_argument("data", nargs="+")
     arg.add_argument("--tokenizer", required=True)
     arg.add_argument("--output", required=True)
-    arg.add_argument("--minutes", type=float, default=40, help="length of the schedule")
+    arg.add_argument("--steps", type=int, default=0, help="length of the schedule")
+    arg.add_argument("--minutes", type=float, default=40, help="the same in time, where no steps are given")
     arg.add_argument("--batch", type=int, default=4, help="markets, each beside its mirror image")
     arg.add_argument("--length", type=int, default=384)
     arg.add_argument("--rate", type=float, default=2e-3)
@@ -60,7 +61,7 @@ def main():
     check = batch_of(x[-HELD_OUT:], stamps[-HELD_OUT:], tokenizer, a.length, 24, torch.Generator().manual_seed(7))
     start, step, mean = time.time(), 0, None
     while True:
-        done = (time.time() - start) / (60 * a.minutes)
+        done = step / a.steps if a.steps else (time.time() - start) / (60 * a.minutes)
         if done >= 1:
             break
         rate = a.rate * min(1, (step + 1) / 200) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done)))
