@@ -528,6 +528,90 @@ static void window(void)
     window_of("odd", 5);
 }
 
+/* The built-in model as it was trained, against its PyTorch original in double: 600 rows through rings of 256. */
+static void builtin(void)
+{
+    struct kt_golden golden;
+    struct kr_model *model = NULL;
+    struct bench bench;
+    struct kr_cache caches[KR_CACHES];
+    const float *x, *z, *h, *s1_logits, *s2_logits, *decoded;
+    const int64_t *s1, *s2, *rows, *calendar;
+    size_t n, n_rows, d, vocabulary, n_bits, at = 0, wrong = 0;
+    double most_z = 0, most_h = 0, most_s1 = 0, most_s2 = 0, most_y = 0;
+
+    if (!kt_golden_open(&golden, "builtin", "logits"))
+        return;
+    CU_ASSERT_EQUAL_FATAL(kr_model_load_or_builtin(kt_source("../etc/model/predictor"),
+                                                   kt_source("../etc/model/tokenizer"), &model,
+                                                   NULL),
+                          0);
+    bench_open_model(&bench, model, 1, 1, 1, 1);
+    d = model->predictor.d_model;
+    vocabulary = model->predictor.vocabulary;
+    n_bits = model->tokenizer.n_bits;
+    x = kt_floats(&golden, "x", &n, NULL);
+    z = kt_floats(&golden, "z", NULL, NULL);
+    h = kt_floats(&golden, "h", &n_rows, NULL);
+    s1_logits = kt_floats(&golden, "s1_logits", NULL, NULL);
+    s2_logits = kt_floats(&golden, "s2_logits", NULL, NULL);
+    decoded = kt_floats(&golden, "decoded", NULL, NULL);
+    s1 = kt_ints(&golden, "s1", NULL, NULL);
+    s2 = kt_ints(&golden, "s2", NULL, NULL);
+    rows = kt_ints(&golden, "rows", NULL, NULL);
+    calendar = kt_ints(&golden, "stamps", NULL, NULL);
+    for (int c = 0; c < KR_CACHES; c++) {
+        struct kr_cache_shape shape = kr_cache_shape_of(model, c);
+
+        CU_ASSERT_EQUAL_FATAL(kr_cache_init_ring(&caches[c], &shape, model->attention_window), 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t id1 = (uint16_t)s1[i], id2 = (uint16_t)s2[i], ours1, ours2;
+        const int64_t *t = calendar + 5 * i;
+        struct kr_stamp stamp = {(uint8_t)t[0], (uint8_t)t[1], (uint8_t)t[2], (uint8_t)t[3],
+                                 (uint8_t)t[4]};
+        struct kr_view views[KR_CACHES];
+        float ours_z[32], y[KR_COLUMNS];
+
+        for (int c = 0; c < KR_CACHES; c++)
+            views[c] = (struct kr_view){.own = &caches[c], .index = i, .position = (int64_t)i};
+        kr_encode_rows(&bench.engine, &views[KR_CACHE_ENCODER], x + i * KR_COLUMNS, 1, &ours1,
+                       &ours2, ours_z);
+        wrong += (ours1 != id1) + (ours2 != id2);
+        most_z = fmax(most_z, kt_max_difference(ours_z, z + i * n_bits, n_bits));
+        kr_decode_rows(&bench.engine, &views[KR_CACHE_DECODER], &id1, &id2, 1, y);
+        most_y = fmax(most_y, kt_max_difference(y, decoded + i * KR_COLUMNS, KR_COLUMNS));
+        kr_predict_rows(&bench.engine, &views[KR_CACHE_TRUNK], &id1, &id2, &stamp, 1);
+        kr_dependency_rows(&bench.engine, &views[KR_CACHE_DEPENDENCY], 1);
+        if (at < n_rows && rows[at] == (int64_t)i) {
+            uint16_t next = (uint16_t)s1[i + 1];
+
+            most_h = fmax(most_h, kt_max_difference(bench.engine.normed, h + at * d, d));
+            kr_s1_logits(&bench.engine, bench.engine.normed, d, 1);
+            most_s1 = fmax(most_s1, kt_max_difference(bench.engine.logits,
+                                                      s1_logits + at * vocabulary, vocabulary));
+            kr_s2_logits(&bench.engine, &views[KR_CACHE_DEPENDENCY], &next, bench.engine.normed, d,
+                         1);
+            most_s2 = fmax(most_s2, kt_max_difference(bench.engine.logits,
+                                                      s2_logits + at * vocabulary, vocabulary));
+            at++;
+        }
+        for (int c = 0; c < KR_CACHES; c++)
+            CU_ASSERT_EQUAL(kr_cache_append(&caches[c], 1), 0);
+    }
+    CU_ASSERT_EQUAL(at, n_rows);
+    kt_within(&golden, "z", most_z, STAGE);
+    kt_within(&golden, "h", most_h, STAGE);
+    kt_within(&golden, "s1_logits", most_s1, STAGE);
+    kt_within(&golden, "s2_logits", most_s2, STAGE);
+    kt_within(&golden, "decoded", most_y, STAGE);
+    KT_CHECK(wrong == 0, "%s: %zu ids differ", golden.path, wrong);
+    for (int c = 0; c < KR_CACHES; c++)
+        kr_cache_free(&caches[c]);
+    bench_close(&bench);
+    kt_golden_close(&golden);
+}
+
 int main(void)
 {
     static const struct kt_test tests[] = {
@@ -538,6 +622,7 @@ int main(void)
         {"lookback longer than max_context", longlookback},
         {"anchored, a forecast after each bar", anchored},
         {"attention window in rings", window},
+        {"the built-in model", builtin},
     };
 
     kr_product_init();
