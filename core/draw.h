@@ -5,9 +5,9 @@
  * high 32 bits of (seed XOR fnv1a64("iv|sym")), counter = low32(as_of), high32(as_of), path,
  * 2 step + head.
  *
- * head 2 is the V of the randomised PIT (core/score.h). Its word 2 step + 2 would be that of the next step's
- * s1, so it has a path of its own, KR_DRAW_PIT_PATH, that no path is numbered by: for horizon h (1 is
- * the next bar) the counter is (as_of, KR_DRAW_PIT_PATH, 2 (h - 1) + 2). */
+ * head 2 is the V of the randomised PIT (core/score.h). Its word 2 step + 2 would be that of the
+ * next step's s1, so it has a path of its own, KR_DRAW_PIT_PATH, that no path is numbered by: for
+ * horizon h (1 is the next bar) the counter is (as_of, KR_DRAW_PIT_PATH, 2 (h - 1) + 2). */
 #ifndef KR_DRAW_H
 #define KR_DRAW_H
 
