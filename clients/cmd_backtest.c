@@ -39,8 +39,8 @@ static int load_model(struct command *command)
     int r;
 
     kr_product_init();
-    r = kr_model_load(command->settings.predictor, command->settings.tokenizer, &command->model,
-                      &error);
+    r = kr_model_load_or_builtin(command->settings.predictor, command->settings.tokenizer,
+                                 &command->model, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
 
@@ -120,11 +120,9 @@ static int check(char **argv, const struct settings *settings)
 {
     struct kr_error error;
 
-    if (!settings->predictor || !settings->tokenizer)
+    if (!settings->predictor != !settings->tokenizer)
         return kc_usage_error(argv, "expected --predictor DIR and --tokenizer DIR, found %s",
-                              settings->predictor   ? "no --tokenizer"
-                              : settings->tokenizer ? "no --predictor"
-                                                    : "neither");
+                              settings->predictor ? "no --tokenizer" : "no --predictor");
     if (!settings->source.bars)
         return kc_usage_error(argv, "expected --bars FILE, found none");
     if (kr_sampling_check(&settings->backtest.sampling, &error) < 0)
@@ -166,10 +164,10 @@ int kc_cmd_backtest(int argc, char **argv)
     struct settings *s = &command.settings;
     struct kc_backtest_config *b = &s->backtest;
     const struct kc_option options[] = {
-        {"predictor", "DIR", "the model's predictor checkpoint", KC_TEXT, &s->predictor, 0, 0, NULL,
-         NULL},
-        {"tokenizer", "DIR", "the model's tokenizer checkpoint", KC_TEXT, &s->tokenizer, 0, 0, NULL,
-         NULL},
+        {"predictor", "DIR", "the predictor checkpoint (the built-in model)", KC_TEXT,
+         &s->predictor, 0, 0, NULL, NULL},
+        {"tokenizer", "DIR", "the tokenizer checkpoint (the built-in model)", KC_TEXT,
+         &s->tokenizer, 0, 0, NULL, NULL},
         {"bars", "FILE", "bars: CSV, or .safetensors with bars and ts_ns", KC_TEXT, &s->source.bars,
          0, 0, NULL, NULL},
         {"symbol", "S", "of the market; addresses the draws (X)", KC_SYMBOL, &b->symbol, 0, 0, NULL,

@@ -4,8 +4,6 @@
 # Usage: demo.sh BUILD-FOLDER (./bootstrap demo calls it)
 set -eu
 build=$1
-source=$(cd "$(dirname "$0")/.." && pwd)
-model=$source/tests/golden/pico
 
 streams=3 warm=32 bars=180 # of each stream
 speed=360                  # one-minute bars: six a second
@@ -36,12 +34,7 @@ done
 to=tcp://127.0.0.1:$port from=tcp://127.0.0.1:$((port + 1)) control=tcp://127.0.0.1:$((port + 2))
 
 cat >"$work/kronosd.conf" <<EOF
-[model]
-predictor = $model/predictor
-tokenizer = $model/tokenizer
-max_context = 256
 [forecast]
-lookback = 128
 min_bars = $warm
 horizon = 24
 backlog = all
@@ -53,7 +46,7 @@ bind = $from
 bind = $control
 EOF
 
-echo "kronosd on $from, model pico: its weights are RANDOM, so the fans show the machinery, not the market."
+echo "kronosd on $from, the built-in model, which was trained on simulated bars like these."
 "$build/kronosd" --config "$work/kronosd.conf" >"$work/kronosd.log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
@@ -65,7 +58,7 @@ done
 "$build/kronosctl" simulate --symbols $streams --bars $bars --seed 7 --interval 1m --speed $speed \
     --to "$to" >"$work/feed.log" 2>&1 &
 feed=$!
-title="kronosd demo: model pico, RANDOM weights; $streams simulated streams, six minutes a second"
+title="kronosd demo: $streams simulated streams, six minutes a second"
 status=0
 "$build/kronosctl" watch --from "$from" --control "$control" --count $((streams * (bars - warm + 1))) \
     --timeout 30s --title "$title" || status=$?

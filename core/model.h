@@ -72,6 +72,10 @@ struct kr_model {
  * not run), the line naming key and value; -ENOMEM. */
 int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
                   struct kr_error *error) kr_must_check;
+/* The same, or, with both folders NULL or empty, the built-in model: installed, or that of the source tree this
+ * was built from. Return: also -EINVAL (only one of the two), with a line. */
+int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer_folder,
+                             struct kr_model **ret, struct kr_error *error) kr_must_check;
 void kr_model_free(struct kr_model **model);
 
 /* A model with random weights of the given shape, for tests and benchmarks without checkpoints.

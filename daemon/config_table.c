@@ -33,7 +33,7 @@ static const char *const targets[] = {"auto", "journal", "stderr", NULL};
 const struct kd_key kd_keys[] = {
     {"model", "predictor", KD_PATH, 0, IN_CONFIG(model.predictor), "", .values = "a folder",
      .doc = "Folder of the predictor checkpoint (config.json, model.safetensors); relative to the "
-            "folder of the configuration file"},
+            "folder of the configuration file; none: the built-in model"},
     {"model", "tokenizer", KD_PATH, 0, IN_CONFIG(model.tokenizer), "", .values = "a folder",
      .doc = "Folder of the tokenizer checkpoint, likewise"},
     {"model", "max_context", KD_COUNT, 0, IN_CONFIG(model.max_context),

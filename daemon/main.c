@@ -119,26 +119,14 @@ static int load_config(const struct options *options, struct kd_config **ret,
     return kd_config_load(path, ret, error);
 }
 
-static int load_model(const struct kd_config *config, struct kr_model **ret, struct kr_error *error)
-{
-    const char *file = *config->path ? config->path : DEFAULT_CONFIG " (not there)";
-
-    if (!*config->model.predictor)
-        return kr_error_set(error, -EINVAL, "%s: [model] predictor: expected a folder, found none",
-                            file);
-    if (!*config->model.tokenizer)
-        return kr_error_set(error, -EINVAL, "%s: [model] tokenizer: expected a folder, found none",
-                            file);
-    return kr_model_load(config->model.predictor, config->model.tokenizer, ret, error);
-}
-
 /* The model of the configuration and the memory plan of both. */
 static int load_plan(struct kd_config *config, struct kr_model **ret_model, struct kd_plan *ret,
                      struct kr_error *error)
 {
     const char *source = NULL;
     size_t limit = kd_plan_system_limit(NULL, &source);
-    int status = load_model(config, ret_model, error);
+    int status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer,
+                                          ret_model, error);
 
     return status ? status : kd_plan_make(config, *ret_model, limit, source, ret, error);
 }

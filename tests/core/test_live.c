@@ -5,6 +5,7 @@
 #include "core/honest.h"
 #include "core/live.h"
 #include "core/summary.h"
+#include "tests/allocations.h"
 #include "tests/core/golden.h"
 #include "tests/tap.h"
 
@@ -18,43 +19,6 @@
 #define CONTEXT  120
 #define PATHS    3
 #define BARS     400
-
-/* Allocations by our own objects, counted through the linker's --wrap */
-
-static size_t n_allocations;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    n_allocations++;
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_allocations++;
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    n_allocations++;
-    return __real_realloc(p, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-    n_allocations++;
-    return __real_aligned_alloc(alignment, size);
-}
 
 /* A random walk without drift, on a five-minute grid. */
 static void make_bars(struct kr_bar *bars, size_t n)
@@ -601,13 +565,13 @@ static void no_allocation(void)
     for (size_t i = 0; i < LOOKBACK; i++)
         next(&bench, &bench.live, &bench.bars[i]);
     forecast(&bench, &bench.live, NULL, &bench.paths);
-    before = n_allocations;
+    before = kt_allocations();
     for (size_t i = LOOKBACK; i < LOOKBACK + 60; i++) {
         next(&bench, &bench.live, &bench.bars[i]);
         forecast(&bench, &bench.live, NULL, &bench.paths);
         kr_summary_compute(&summary, bench.paths.bars, PATHS, HORIZON, bench.bars[i].v[KR_CLOSE]);
     }
-    CU_ASSERT_EQUAL(n_allocations, before);
+    CU_ASSERT_EQUAL(kt_allocations(), before);
     KT_CHECK(before > 10, "the count works: %zu before", before);
     CU_ASSERT_TRUE(bench.live.epoch > 1);
     kr_summary_free(&summary);

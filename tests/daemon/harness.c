@@ -169,6 +169,8 @@ static void run_child(const struct kt_daemon *daemon)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
     snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
+    if (getenv("KT_KRONOSD"))
+        snprintf(binary, sizeof(binary), "%s", getenv("KT_KRONOSD"));
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     unsetenv("JOURNAL_STREAM");

@@ -137,33 +137,49 @@ static void late_joiner(void)
     end(&daemon);
 }
 
-/* A subscriber process that is killed, and one that takes its place. */
+/* A subscriber process, which says each forecast with a byte. */
+static void subscriber_process(struct kt_daemon *daemon, int go, int heard)
+{
+    struct kronosd_subscriber *subscriber;
+    struct kronosd_message message;
+    char byte;
+
+    if (read(go, &byte, 1) != 1)
+        _exit(1);
+    daemon->zmq = zmq_ctx_new(); /* one of its own */
+    subscriber = kt_subscribe(daemon, "forecast|");
+    while (kronosd_receive(subscriber, KT_WAIT_MS, &message, NULL) == 0)
+        if (write(heard, "x", 1) < 0)
+            break;
+    _exit(0);
+}
+
+/* It is killed, and another takes its place. */
 static void subscriber_killed(void)
 {
-    struct kt_daemon daemon;
+    struct kt_daemon daemon = {0};
     struct kronosd_subscriber *subscriber;
     struct kronosd_message message;
     struct kt_status counts;
-    int ready[2];
+    int go[2], heard[2];
     char byte;
     pid_t child;
     void *feed;
 
-    CU_ASSERT_TRUE_FATAL(kt_daemon_begin(&daemon, ""));
-    CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+    kt_daemon_configure(&daemon, "");
+    CU_ASSERT_EQUAL_FATAL(pipe(go), 0);
+    CU_ASSERT_EQUAL_FATAL(pipe(heard), 0);
     fflush(stdout);
-    child = fork();
-    if (child == 0) { /* a context of its own; the parent's is not to be touched after fork() */
-        daemon.zmq = zmq_ctx_new();
-        subscriber = kt_subscribe(&daemon, "forecast|");
-        while (kronosd_receive(subscriber, KT_WAIT_MS, &message, NULL) == 0)
-            if (write(ready[1], "x", 1) < 0)
-                break;
-        _exit(0);
-    }
+    child = fork(); /* while this process has no other thread */
+    if (child == 0)
+        subscriber_process(&daemon, go[0], heard[1]);
+    close(go[0]);
+    close(heard[1]);
+    CU_ASSERT_TRUE_FATAL(kt_daemon_start(&daemon));
+    CU_ASSERT_EQUAL(write(go[1], "x", 1), 1);
     feed = kt_feed_open(&daemon);
     feed_range(feed, "AAA", 0, 40);
-    CU_ASSERT_EQUAL(read(ready[0], &byte, 1), 1);
+    CU_ASSERT_EQUAL(read(heard[0], &byte, 1), 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     feed_range(feed, "AAA", 40, 50);
@@ -175,8 +191,8 @@ static void subscriber_killed(void)
     feed_range(feed, "AAA", 50, 51);
     CU_ASSERT_TRUE(kt_receive(subscriber, &message));
     CU_ASSERT_EQUAL(message.seq, 51 - WARM);
-    close(ready[0]);
-    close(ready[1]);
+    close(go[1]);
+    close(heard[0]);
     kronosd_subscriber_close(&subscriber);
     kt_feed_close(&feed);
     end(&daemon);
