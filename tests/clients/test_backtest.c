@@ -138,6 +138,22 @@ static void keys(void)
     json_decref(json);
 }
 
+/* No checkpoint named: the built-in model; half of one is refused. */
+static void built_in(void)
+{
+    const char *csv = simulate("builtin.csv", "64", "3");
+    struct kt_run run = KT_RUN("backtest", "--bars", csv, "--lookback", "60", "--horizon", "2",
+                               "--paths", "2", "--format", "json");
+
+    KT_CHECK(run.status == 0, "status %d: %s", run.status, run.err);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "\"mode\":\"rolling\",\"origins\":2,"));
+    kt_run_free(&run);
+    run = KT_RUN("backtest", "--bars", csv, "--predictor", "/nonexistent");
+    CU_ASSERT_EQUAL(run.status, 64);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.err, "found no --tokenizer"));
+    kt_run_free(&run);
+}
+
 /* Pico over 40 bars of history, short steps. */
 static void short_line(struct line *line, const char *command, const char *csv)
 {
@@ -508,6 +524,7 @@ int main(void)
 {
     static const struct kt_test tests[] = {
         {"JSON", keys},
+        {"built-in model", built_in},
         {"the same twice", determinism},
         {"numbers recomputed", recomputed},
         {"a market at rest", at_rest},
