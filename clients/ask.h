@@ -39,8 +39,8 @@ int kc_ask_open(struct kc_ask *ask) kr_must_check;
 void kc_ask_close(struct kc_ask *ask);
 int kc_ask_ms(const struct kc_ask *ask);
 
-/* The error line for what a request returned. Return: the exit status: 69 unreachable, 75 no reply in time,
- * 66 unknown stream, 65 anything else that the daemon refused. */
+/* The error line for what a request returned. Return: the exit status: 69 unreachable or unable, 75 no reply
+ * in time; of what the daemon refused: 66 no such stream or forecast, 78 by its configuration, else 65. */
 int kc_ask_failed(const struct kc_ask *ask, int code, const struct kr_error *error);
 
 #endif

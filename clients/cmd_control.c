@@ -66,12 +66,9 @@ int kc_cmd_control(int argc, char **argv)
     kc_parse(argc, argv, &usage, &symbol, NULL);
     if (stream && !interval.text[0])
         return kc_usage_error(argv, "expected --interval IV, found none");
-    if (stream && !kr_symbol_valid(symbol, strlen(symbol)))
-        return kc_usage_error(argv,
-                              "SYMBOL: expected 1 to 32 printable ASCII characters without "
-                              "space and |, found \"%s\"",
-                              symbol);
-    status = kc_ask_open(&ask);
+    status = stream ? kc_check_symbol(argv, symbol) : 0;
+    if (!status)
+        status = kc_ask_open(&ask);
     if (!status)
         status = request(&ask, op, symbol, interval.text);
     kc_ask_close(&ask);

@@ -3,8 +3,6 @@
 #include "clients/ask.h"
 #include "clients/packed_json.h"
 
-#include <string.h>
-
 int kc_cmd_snapshot(int argc, char **argv)
 {
     struct kc_ask ask = KC_ASK_DEFAULT;
@@ -29,12 +27,9 @@ int kc_cmd_snapshot(int argc, char **argv)
     kc_parse(argc, argv, &usage, &symbol, NULL);
     if (!interval.text[0])
         return kc_usage_error(argv, "expected --interval IV, found none");
-    if (!kr_symbol_valid(symbol, strlen(symbol)))
-        return kc_usage_error(argv,
-                              "SYMBOL: expected 1 to 32 printable ASCII characters without "
-                              "space and |, found \"%s\"",
-                              symbol);
-    status = kc_ask_open(&ask);
+    status = kc_check_symbol(argv, symbol);
+    if (!status)
+        status = kc_ask_open(&ask);
     if (!status) {
         r = kronosd_snapshot(ask.control, symbol, interval.text, kc_ask_ms(&ask), &forecast,
                              &error);

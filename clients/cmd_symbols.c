@@ -8,46 +8,103 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int print_json(struct kc_ask *ask)
+/* Streams come in pages: `more` says that there is another. */
+struct list {
+    msgpack_sbuffer packed; /* all entries, one after the other */
+    msgpack_packer packer;
+    size_t n;
+};
+
+static int take_page(struct kc_ask *ask, struct list *list, bool *ret_more)
 {
-    const msgpack_object *reply, *list;
+    msgpack_packer *packer = kronosd_request_begin(ask->control, "symbols", list->n ? 1 : 0);
+    const msgpack_object *reply, *page;
     struct kr_error error;
     int r;
 
-    kronosd_request_begin(ask->control, "symbols", 0);
+    if (list->n)
+        kronosd_pack_int(packer, "from", (int64_t)list->n);
     r = kronosd_request(ask->control, kc_ask_ms(ask), &reply, &error);
     if (r < 0)
         return kc_ask_failed(ask, r, &error);
-    list = kronosd_get(reply, "symbols");
-    if (!list)
+    page = kronosd_get(reply, "symbols");
+    if (!page || page->type != MSGPACK_OBJECT_ARRAY)
         return kc_fail(KC_UNAVAILABLE, "%s: symbols: expected an array, found none", ask->endpoint);
-    return kc_json_object(stdout, list) < 0 ? kc_fail(KC_OUTPUT, "stdout: cannot be written") : 0;
+    for (uint32_t i = 0; i < page->via.array.size; i++)
+        if (msgpack_pack_object(&list->packer, page->via.array.ptr[i]) != 0)
+            return kc_fail(KC_SYSTEM, "out of memory");
+    list->n += page->via.array.size;
+    *ret_more = page->via.array.size > 0 && kronosd_get_bool(reply, "more", false);
+    return 0;
 }
 
-static int print_table(struct kc_ask *ask)
+static int print_json(const struct list *list)
 {
-    struct kronosd_symbol *symbols;
-    struct kr_error error;
-    size_t n;
-    int r = kronosd_symbols(ask->control, kc_ask_ms(ask), &symbols, &n, &error);
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    int r;
 
-    if (r < 0)
-        return kc_ask_failed(ask, r, &error);
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    r = msgpack_pack_array(&packer, list->n);
+    if (r == 0 && list->packed.size)
+        r = msgpack_sbuffer_write(&buffer, list->packed.data, list->packed.size);
+    if (r == 0)
+        r = kc_json_packed(stdout, buffer.data, buffer.size);
+    msgpack_sbuffer_destroy(&buffer);
+    return r == 0 ? 0 : kc_fail(KC_OUTPUT, "stdout: cannot be written");
+}
+
+static void print_row(const msgpack_object *entry)
+{
+    const msgpack_object *last = kronosd_get(entry, "last");
+    char symbol[KR_SYMBOL_MAX + 1], interval[8], state[20], mode[20], calibration[20];
+    char time[KC_STAMP_LENGTH] = "-", close[KC_NUMBER_TEXT] = "-";
+
+    kronosd_get_string(entry, "sym", symbol, sizeof(symbol));
+    kronosd_get_string(entry, "iv", interval, sizeof(interval));
+    kronosd_get_string(entry, "state", state, sizeof(state));
+    kronosd_get_string(entry, "mode", mode, sizeof(mode));
+    kronosd_get_string(entry, "cal", calibration, sizeof(calibration));
+    if (last) {
+        kc_stamp_format(kronosd_get_int(last, "t", 0), time);
+        kc_write_number(close, kronosd_get_real(last, "c", 0));
+    }
+    printf("%-16s %-8s %-12s %-10s %10" PRId64 " %8" PRIu64 "  %-20s %14s  %s\n", symbol, interval,
+           state, mode, kronosd_get_int(entry, "row", 0), kronosd_get_uint(entry, "epoch", 0), time,
+           close, calibration);
+}
+
+static int print_table(const struct list *list)
+{
+    msgpack_unpacked entry;
+    size_t at = 0;
+
     printf("%-16s %-8s %-12s %-10s %10s %8s  %-20s %14s  %s\n", "SYMBOL", "INTERVAL", "STATE",
            "MODE", "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION");
-    for (size_t i = 0; i < n; i++) {
-        const struct kronosd_symbol *s = &symbols[i];
-        char time[KC_STAMP_LENGTH] = "-", close[KC_NUMBER_TEXT] = "-";
-
-        if (s->has_last) {
-            kc_stamp_format(s->last_t_ns, time);
-            kc_write_number(close, s->last_close);
-        }
-        printf("%-16s %-8s %-12s %-10s %10" PRId64 " %8" PRIu64 "  %-20s %14s  %s\n", s->symbol,
-               s->interval, s->state, s->mode, s->row, s->epoch, time, close, s->cal);
-    }
-    free(symbols);
+    msgpack_unpacked_init(&entry);
+    while (at < list->packed.size &&
+           msgpack_unpack_next(&entry, list->packed.data, list->packed.size, &at) ==
+               MSGPACK_UNPACK_SUCCESS)
+        print_row(&entry.data);
+    msgpack_unpacked_destroy(&entry);
     return 0;
+}
+
+static int list_symbols(struct kc_ask *ask, bool json)
+{
+    struct list list = {.n = 0};
+    bool more = true;
+    int status = 0;
+
+    msgpack_sbuffer_init(&list.packed);
+    msgpack_packer_init(&list.packer, &list.packed, msgpack_sbuffer_write);
+    while (more && !status)
+        status = take_page(ask, &list, &more);
+    if (!status)
+        status = json ? print_json(&list) : print_table(&list);
+    msgpack_sbuffer_destroy(&list.packed);
+    return status;
 }
 
 int kc_cmd_symbols(int argc, char **argv)
@@ -66,7 +123,7 @@ int kc_cmd_symbols(int argc, char **argv)
     kc_parse(argc, argv, &usage, NULL, NULL);
     status = kc_ask_open(&ask);
     if (!status)
-        status = json ? print_json(&ask) : print_table(&ask);
+        status = list_symbols(&ask, json);
     kc_ask_close(&ask);
     return status;
 }

@@ -111,7 +111,7 @@ static int watch_lines(struct watch *watch)
         if (r == -EINTR)
             continue;
         if (r < 0)
-            return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
+            return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
         watch->n_seen++;
         watch->last_ns = kc_now_ns();
         status = print_message(watch, &message);
@@ -249,7 +249,7 @@ static int watch_screen(struct watch *watch, struct kc_screen *screen)
     if (r == -ETIMEDOUT)
         return timeout_failure(watch);
     if (r < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
     printf("%" PRIu64 " forecasts of %zu streams, %" PRIu64 " lost on the way\n",
            watch->view.n_forecasts, watch->view.n, watch->view.lost);
     return KC_OK;
@@ -286,10 +286,10 @@ static int subscribe(struct watch *watch, bool screen)
         topics[n++] = "status|";
     config.n_topics = n;
     if (kronosd_subscriber_open(watch->context, &config, &watch->subscriber, &error) < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->from, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, watch->from, error.text);
     if (screen &&
         kronosd_control_open(watch->context, watch->control_endpoint, &watch->control, &error) < 0)
-        return kc_fail(KC_UNAVAILABLE, "%s: %s", watch->control_endpoint, error.text);
+        return kc_fail_about(KC_UNAVAILABLE, watch->control_endpoint, error.text);
     return 0;
 }
 
@@ -303,7 +303,6 @@ static int run(struct watch *watch)
         if (kc_screen_depth() != KC_MONO || getenv("NO_COLOR"))
             drawn = true;
     }
-    /* Signals are blocked before ZeroMQ starts its threads. */
     if (drawn && kc_screen_open(&screen) < 0)
         drawn = false;
     watch->context = zmq_ctx_new();
@@ -352,11 +351,8 @@ int kc_cmd_watch(int argc, char **argv)
 
     kc_parse(argc, argv, &usage, watch.symbols, &watch.n_symbols);
     for (size_t i = 0; i < watch.n_symbols; i++)
-        if (!kr_symbol_valid(watch.symbols[i], strlen(watch.symbols[i])))
-            return kc_usage_error(argv,
-                                  "SYMBOL: expected 1 to 32 printable ASCII characters "
-                                  "without space and |, found \"%s\"",
-                                  watch.symbols[i]);
+        if (kc_check_symbol(argv, watch.symbols[i]))
+            return KC_USAGE;
     if (watch.kind != FORECAST && !watch.json)
         return kc_usage_error(argv, "--kind %s: expected --json beside it", kinds[watch.kind]);
     return run(&watch);

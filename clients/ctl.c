@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-static void print_line(const char *prefix, const char *format, va_list arguments)
+static void kr_printf(2, 0) print_line(const char *prefix, const char *format, va_list arguments)
 {
     char line[1024];
 
@@ -31,6 +31,13 @@ int kc_fail(int status, const char *format, ...)
     return status;
 }
 
+int kc_fail_about(int status, const char *name, const char *text)
+{
+    if (strncmp(text, name, strlen(name)) == 0)
+        return kc_fail(status, "%s", text);
+    return kc_fail(status, "%s: %s", name, text);
+}
+
 int kc_usage_error(char **argv, const char *format, ...)
 {
     va_list arguments;
@@ -39,6 +46,16 @@ int kc_usage_error(char **argv, const char *format, ...)
     print_line(argv[0], format, arguments);
     va_end(arguments);
     return KC_USAGE;
+}
+
+int kc_check_symbol(char **argv, const char *symbol)
+{
+    if (kr_symbol_valid(symbol, strlen(symbol)))
+        return 0;
+    return kc_usage_error(argv,
+                          "SYMBOL: expected 1 to 32 printable ASCII characters without space "
+                          "and |, found \"%s\"",
+                          symbol);
 }
 
 int kc_status_of(int code)

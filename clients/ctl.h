@@ -36,8 +36,9 @@ struct kc_command {
     int (*run)(int argc, char **argv); /* argv[0] is "kronosctl NAME"; returns the exit status */
 };
 
-int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain: tells by argv[0] */
+int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain, reset, by argv[0] */
 int kc_cmd_feed(int argc, char **argv);
+int kc_cmd_forecast(int argc, char **argv);
 int kc_cmd_load(int argc, char **argv);
 int kc_cmd_predict(int argc, char **argv);
 int kc_cmd_simulate(int argc, char **argv);
@@ -49,6 +50,8 @@ int kc_cmd_watch(int argc, char **argv);
 /* Print "kronosctl: " and the line on stderr; line breaks in it become spaces. Return: `status`, so that
  * one can write `return kc_fail(KC_DATA, ...)`. */
 int kc_fail(int status, const char *format, ...) kr_printf(2, 3);
+/* The same for a text that may say itself what it is about: "name: text", once. */
+int kc_fail_about(int status, const char *name, const char *text);
 /* The exit status for a negative errno of libkronos: -ENOENT and the like 66, -EBADMSG, -ENOTSUP and
  * -EINVAL 65, -ENOMEM 71. */
 int kc_status_of(int code);
@@ -92,6 +95,9 @@ void kc_parse(int argc, char **argv, const struct kc_usage *usage, const char **
 
 /* A usage error found later: one line "kronosctl NAME: ..." on stderr. Return: KC_USAGE. */
 int kc_usage_error(char **argv, const char *format, ...) kr_printf(2, 3);
+
+/* Is a positional argument a symbol? Return: 0, or KC_USAGE after the error line. */
+int kc_check_symbol(char **argv, const char *symbol) kr_must_check;
 
 /* Whole numbers and decimal fractions as the whole of `text`. Return: false, ret untouched. */
 bool kc_read_integer(const char *text, int64_t *ret) kr_must_check;

@@ -89,7 +89,7 @@ void kc_history_pack(const struct kc_history *history, bool has_from, int64_t fr
                      msgpack_packer *packer)
 {
     size_t first = has_from ? find(history, from_ns) : history->n - KR_MIN(n, history->n);
-    size_t wanted = KR_MIN(n, history->n - first), page = KR_MIN(wanted, (size_t)KC_HISTORY_PAGE);
+    size_t page = KR_MIN(KR_MIN(n, history->n - first), (size_t)KC_HISTORY_PAGE);
 
     if (!has_from)
         first = history->n - page; /* the last ones, whatever the page */
@@ -103,7 +103,7 @@ void kc_history_pack(const struct kc_history *history, bool has_from, int64_t fr
     for (size_t i = 0; i < page; i++)
         pack_word(packer, &history->bars[first + i].t_ns);
     pack_key(packer, "more");
-    if (page < wanted)
+    if (first + page < history->n)
         msgpack_pack_true(packer);
     else
         msgpack_pack_false(packer);

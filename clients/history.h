@@ -29,8 +29,7 @@ int kc_history_add(struct kc_history *history, int64_t t_ns,
                    const double v[KR_COLUMNS]) kr_must_check;
 
 /* The reply's pairs `bars` [n,6] f64, `t` [n] i64 and `more`: up to n bars that open at from_ns or later,
- * or, with has_from false, the last n bars. `more`: the page ended before n bars or the end of what there
- * is. Three pairs are packed. */
+ * or, with has_from false, the last n bars; a page at most. `more`: there are later ones. */
 void kc_history_pack(const struct kc_history *history, bool has_from, int64_t from_ns, size_t n,
                      msgpack_packer *packer);
 

@@ -11,6 +11,7 @@
 static const struct kc_command commands[] = {
     {"drain", "ask the daemon to finish its work and stop", kc_cmd_control},
     {"feed", "replay a file, or JSON lines, to the daemon as bars", kc_cmd_feed},
+    {"forecast", "ask the daemon for a forecast of your own, now", kc_cmd_forecast},
     {"load", "give the daemon a stream's history", kc_cmd_load},
     {"ping", "see whether the daemon answers", kc_cmd_control},
     {"predict", "forecast from a file of bars, without a daemon", kc_cmd_predict},

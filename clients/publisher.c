@@ -221,11 +221,6 @@ static void take_subscriptions(struct kc_publisher *publisher)
 
 /* History requests */
 
-static void pack_text(msgpack_packer *packer, const char *key, const char *value)
-{
-    kronosd_pack_string(packer, key, value);
-}
-
 static void pack_key(msgpack_packer *packer, const char *key)
 {
     msgpack_pack_str(packer, strlen(key));
@@ -238,62 +233,66 @@ static void pack_refusal(msgpack_packer *packer, const char *code, const char *m
     msgpack_pack_false(packer);
     pack_key(packer, "error");
     msgpack_pack_map(packer, 2);
-    pack_text(packer, "code", code);
-    pack_text(packer, "msg", message);
+    kronosd_pack_string(packer, "code", code);
+    kronosd_pack_string(packer, "msg", message);
 }
 
-static void pack_history(struct kc_publisher *publisher, const msgpack_object *request,
-                         msgpack_packer *packer)
+static const struct stream *asked_stream(struct kc_publisher *publisher,
+                                         const msgpack_object *request)
 {
     char symbol[KR_SYMBOL_MAX + 1], interval[8], topic[KW_TOPIC_MAX + 1];
-    const struct kc_history none = {0};
-    const struct stream *stream = NULL;
-    const msgpack_object *from = kronosd_get(request, "from");
-    int64_t n = kronosd_get_int(request, "n", KC_HISTORY_PAGE);
 
-    if (kronosd_get_string(request, "sym", symbol, sizeof(symbol)) &&
-        kr_symbol_valid(symbol, strlen(symbol)) &&
-        kronosd_get_string(request, "iv", interval, sizeof(interval)) && interval[0]) {
-        snprintf(topic, sizeof(topic), "bar|%s|%s|", interval, symbol);
-        stream = find_stream(publisher, topic);
+    if (!kronosd_get_string(request, "sym", symbol, sizeof(symbol)) ||
+        !kronosd_get_string(request, "iv", interval, sizeof(interval)))
+        return NULL;
+    snprintf(topic, sizeof(topic), "bar|%s|%s|", interval, symbol);
+    return find_stream(publisher, topic);
+}
+
+/* What stands in a reply besides its `id`: the head of the map is packed here too. */
+static void pack_reply(struct kc_publisher *publisher, const msgpack_object *request, bool has_id,
+                       msgpack_packer *packer)
+{
+    const struct stream *stream = NULL;
+    int64_t n = kronosd_get_int(request, "n", KC_HISTORY_PAGE);
+    char op[16] = "";
+
+    kronosd_get_string(request, "op", op, sizeof(op));
+    if (strcmp(op, "history") == 0)
+        stream = asked_stream(publisher, request);
+    msgpack_pack_map(packer, (size_t)(stream ? 4 : strcmp(op, "ping") == 0 ? 1 : 2) + has_id);
+    if (!stream && strcmp(op, "ping") != 0) {
+        if (strcmp(op, "history") == 0)
+            pack_refusal(packer, "not_found", "no bar of that stream was sent yet");
+        else
+            pack_refusal(packer, request ? "unknown_op" : "bad_request",
+                         "op: expected history or ping");
+        return;
     }
     pack_key(packer, "ok");
     msgpack_pack_true(packer);
-    kc_history_pack(stream ? &stream->history : &none, from != NULL,
-                    kronosd_get_int(request, "from", INT64_MIN), n > 0 ? (size_t)n : 0, packer);
+    if (stream)
+        kc_history_pack(&stream->history, kronosd_get(request, "from") != NULL,
+                        kronosd_get_int(request, "from", INT64_MIN), n > 0 ? (size_t)n : 0, packer);
 }
 
 /* The reply to one request, into the publisher's buffer. */
 static void answer(struct kc_publisher *publisher, const void *data, size_t n_bytes)
 {
+    const msgpack_object *request = NULL, *id;
     msgpack_unpacked unpacked;
     msgpack_packer packer;
-    const msgpack_object *request = NULL, *id;
-    char op[16] = "";
 
     msgpack_unpacked_init(&unpacked);
     if (kronosd_unpack(data, n_bytes, &unpacked) == 0)
         request = &unpacked.data;
     id = kronosd_get(request, "id");
-    kronosd_get_string(request, "op", op, sizeof(op));
     msgpack_sbuffer_clear(&publisher->buffer);
     msgpack_packer_init(&packer, &publisher->buffer, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, (size_t)(strcmp(op, "history") == 0 ? 4
-                                       : strcmp(op, "ping") == 0  ? 1
-                                                                  : 2) +
-                                  (id ? 1 : 0));
+    pack_reply(publisher, request, id != NULL, &packer);
     if (id) {
         pack_key(&packer, "id");
         msgpack_pack_object(&packer, *id);
-    }
-    if (strcmp(op, "history") == 0) {
-        pack_history(publisher, request, &packer);
-    } else if (strcmp(op, "ping") == 0) {
-        pack_key(&packer, "ok");
-        msgpack_pack_true(&packer);
-    } else {
-        pack_refusal(&packer, request ? "unknown_op" : "bad_request",
-                     "a feed answers history and ping");
     }
     msgpack_unpacked_destroy(&unpacked);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -20,6 +19,41 @@
 
 static struct termios saved; /* of the keyboard's terminal */
 static bool keys_saved, entered;
+
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
+static int signal_pipe = -1; /* its writing end */
+
+static void on_signal(int number)
+{
+    unsigned char byte = (unsigned char)number;
+    int code = errno;
+
+    (void)!write(signal_pipe, &byte, 1);
+    errno = code;
+}
+
+/* Return: the descriptor that signals are read from, or a negative errno. */
+static int catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -errno;
+    signal_pipe = ends[1];
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(numbers); i++)
+        sigaction(numbers[i], &action, NULL);
+    return ends[0];
+}
+
+static void release_signals(int fd)
+{
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(numbers); i++)
+        signal(numbers[i], SIG_DFL);
+    close(signal_pipe);
+    close(fd);
+    signal_pipe = -1;
+}
 
 enum kc_depth kc_screen_depth(void)
 {
@@ -84,9 +118,7 @@ static int fit(struct kc_screen *screen)
 
 int kc_screen_open(struct kc_screen *screen)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
     static bool registered;
-    sigset_t set;
     int r;
 
     *screen = (struct kc_screen){.signals = -1, .keys = -1, .depth = kc_screen_depth()};
@@ -95,13 +127,9 @@ int kc_screen_open(struct kc_screen *screen)
     r = fit(screen);
     if (r < 0)
         return r;
-    sigemptyset(&set);
-    for (size_t i = 0; i < KR_ARRAY_LENGTH(numbers); i++)
-        sigaddset(&set, numbers[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    screen->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    screen->signals = catch_signals();
     if (screen->signals < 0) {
-        r = -errno;
+        r = screen->signals;
         kc_canvas_free(&screen->canvas);
         return r;
     }
@@ -116,7 +144,7 @@ void kc_screen_close(struct kc_screen *screen)
 {
     leave();
     if (screen->signals >= 0)
-        close(screen->signals);
+        release_signals(screen->signals);
     screen->signals = screen->keys = -1;
     kc_canvas_free(&screen->canvas);
     kc_text_free(&screen->frame);
@@ -124,11 +152,11 @@ void kc_screen_close(struct kc_screen *screen)
 
 static enum kc_screen_event read_signal(struct kc_screen *screen)
 {
-    struct signalfd_siginfo info;
+    unsigned char number;
 
-    if (read(screen->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+    if (read(screen->signals, &number, 1) != 1)
         return KC_SCREEN_NOTHING;
-    switch (info.ssi_signo) {
+    switch (number) {
     case SIGWINCH:
         return fit(screen) == 0 ? KC_SCREEN_REDRAW : KC_SCREEN_QUIT;
     case SIGTSTP:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The terminal as a full screen: taken over, drawn on, given back as it was, whatever ends the program.
  *
- * SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP and SIGCONT are blocked and read from a file descriptor, so
- * they arrive between drawings. One screen a process, its main thread. */
+ * SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP and SIGCONT are read from a file descriptor, so they arrive
+ * between drawings. (Through handlers and a pipe: a matrix library may have started threads before main(),
+ * in which they are not blocked.) One screen a process, its main thread. */
 #ifndef KC_SCREEN_H
 #define KC_SCREEN_H
 

@@ -119,7 +119,7 @@ static void put_symbol(struct kw_encoder *encoder, const struct kd_stream *strea
     const struct kr_bar *last = kr_series_last(&stream->ledger.series);
     enum kr_mode mode = stream->has_forecast ? stream->mode : stream->live.mode;
 
-    kw_map(encoder, 17 + (last ? 1 : 0));
+    kw_map(encoder, 18 + (last ? 1 : 0));
     kw_put_text(encoder, "sym", stream->symbol);
     kw_put_text(encoder, "iv", stream->interval.text);
     kw_put_text(encoder, "state", kd_state_names[stream->state]);
@@ -138,6 +138,7 @@ static void put_symbol(struct kw_encoder *encoder, const struct kd_stream *strea
     kw_put_uint(encoder, "rejected", stream->n_rejected);
     kw_put_uint(encoder, "duplicates", stream->n_duplicates);
     kw_put_uint(encoder, "forming", stream->n_forming);
+    kw_put_uint(encoder, "missing", stream->n_missing);
     kw_put_uint(encoder, "filled", stream->n_filled);
     kw_put_uint(encoder, "loaded", stream->n_loaded);
     kw_put_uint(encoder, "forecasts", stream->n_forecasts);
@@ -299,8 +300,7 @@ static int op_reset(struct kd_call *call)
         return -1;
     if (kd_intake_reset(call->daemon, stream))
         return kd_call_refuse(call, "failed", "no memory");
-    kd_log(KD_MSG_CONTROL, stream->symbol, stream->interval.text, NULL, "%s %s: reset by request",
-           stream->interval.text, stream->symbol);
+    kd_log(KD_MSG_CONTROL, stream->symbol, stream->interval.text, NULL, "reset by request");
     kd_call_begin(call, 0);
     return 0;
 }
@@ -363,14 +363,14 @@ static int forecast_fits(struct kd_call *call, const struct kd_settings *setting
     struct kr_generator_size size = kr_live_generator_size(live, settings->paths);
     size_t message = kd_plan_forecast_message(settings->horizon, settings->n_levels);
     size_t bytes = kd_plan_request_bytes(daemon->model, live, &size, settings->n_levels);
-    size_t left =
-        (daemon->plan.limit_bytes - KR_MIN(daemon->plan.total_bytes, daemon->plan.limit_bytes)) /
-        daemon->config->limits.control_jobs;
+    size_t limit = daemon->plan.limit_bytes ? daemon->plan.limit_bytes : SIZE_MAX; /* 0: none */
+    size_t left = limit - KR_MIN(daemon->plan.total_bytes, limit);
+    size_t share = (left + daemon->plan.control_bytes) / daemon->config->limits.control_jobs;
 
     if (!message || message + REPLY_BYTES > daemon->config->limits.reply_bytes)
         return kd_call_refuse(call, "too_large",
                               "[limits] reply_bytes: the forecast may take %zu bytes", message);
-    if (!bytes || bytes > left)
+    if (!bytes || bytes > share)
         return kd_call_refuse(call, "too_large",
                               "[limits] memory: the forecast takes %zu bytes, the plan leaves %zu",
                               bytes, left);

@@ -220,8 +220,7 @@ static void apply_settings(struct kd_daemon *daemon, struct kd_stream *stream)
 failed:
     kd_settings_free(&settings);
     kd_log(KD_MSG_RELOAD_FAILED, stream->symbol, stream->interval.text, NULL,
-           "%s %s: no memory for the new settings: the old ones stay", stream->interval.text,
-           stream->symbol);
+           "no memory for the new settings: the old ones stay");
 }
 
 void kd_daemon_log(const struct kd_config *config)
@@ -240,6 +239,8 @@ int kd_daemon_reload(struct kd_daemon *daemon, struct kr_error *error)
     struct kd_changes changes;
     int status;
 
+    if (daemon->phase != KD_RUNNING)
+        return kr_error_set(error, -ESHUTDOWN, "reload: the daemon is stopping");
     kd_notify_reloading();
     status = kd_config_load(path, &fresh, error);
     if (status) {
@@ -341,9 +342,11 @@ int kd_daemon_start(struct kd_daemon *daemon, struct kd_config **config, struct 
                                  .outbox.fd = -1};
     *config = NULL;
     *model = NULL;
-    while (!daemon->ep)
+    while (!daemon->ep) {
         if (getrandom(&daemon->ep, sizeof(daemon->ep), 0) != sizeof(daemon->ep))
             return kr_error_set(error, -errno, "getrandom: %s", strerror(errno));
+        daemon->ep >>= 11; /* 53 bits: a double, and so JavaScript, holds it exactly */
+    }
     if (kd_streams_init(&daemon->streams, daemon->config->limits.symbols))
         return kr_error_set(error, -ENOMEM, "streams: no memory");
     status = start_loop(daemon, error);

@@ -39,6 +39,8 @@ struct kd_daemon {
     int signal_fd;
     int status_timer, second_timer, watchdog_timer, feed_timer, end_timer;
     int64_t watchdog_ns; /* between pings; 0: nobody watches */
+    size_t told_streams; /* in the manager's line */
+    int64_t told_ns;
 
     void *zmq;
     struct kd_feed feed;

@@ -2,6 +2,7 @@
 #include "daemon/feed.h"
 
 #include "daemon/clock.h"
+#include "daemon/log.h"
 #include "daemon/socket.h"
 
 #include <errno.h>
@@ -60,6 +61,35 @@ static void on_ready(void *context)
     feed->rest(feed->context);
 }
 
+/* Connections that ZeroMQ has given up are made anew. */
+static void on_link(void *context)
+{
+    struct kd_feed *feed = context;
+    int64_t now_ns = kd_mono_ns();
+    int wait_ms = kw_link_check(&feed->link, now_ns / 1000000);
+
+    kd_loop_timer_set(feed->loop, feed->link_timer,
+                      wait_ms < 0 ? INT64_MAX : now_ns + wait_ms * INT64_C(1000000));
+}
+
+static int connect_feed(struct kd_feed *feed, void *zmq_context, const struct kd_list *endpoints,
+                        struct kr_error *error)
+{
+    int status;
+
+    if (endpoints->n == 0)
+        return 0;
+    status = kw_link_open(&feed->link, zmq_context, feed->socket,
+                          (const char *const *)endpoints->items, endpoints->n, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < endpoints->n; i++)
+        kd_say(KD_MSG_SOCKET, "feed connect %s", endpoints->items[i]);
+    feed->link_timer = kd_loop_timer(feed->loop, on_link, feed);
+    status = kd_loop_socket(feed->loop, feed->link.monitor, on_link, feed);
+    return KR_MIN(status, KR_MIN(feed->link_timer, 0));
+}
+
 int kd_feed_open(struct kd_feed *feed, void *zmq_context, struct kd_loop *loop,
                  const struct kd_config *config, struct kr_error *error)
 {
@@ -86,7 +116,7 @@ int kd_feed_open(struct kd_feed *feed, void *zmq_context, struct kd_loop *loop,
                                 zmq_strerror(errno));
     status = kd_socket_bind(feed->socket, "feed", &config->feed.bind, error);
     if (!status)
-        status = kd_socket_connect(feed->socket, "feed", &config->feed.connect, error);
+        status = connect_feed(feed, zmq_context, &config->feed.connect, error);
     if (status)
         return status;
     feed->source = kd_loop_socket(loop, feed->socket, on_ready, feed);
@@ -95,6 +125,7 @@ int kd_feed_open(struct kd_feed *feed, void *zmq_context, struct kd_loop *loop,
 
 void kd_feed_close(struct kd_feed *feed)
 {
+    kw_link_close(&feed->link);
     kd_socket_close(&feed->socket, 0);
 }
 

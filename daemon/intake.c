@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/intake.h"
 
-#include "core/moment.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
 
@@ -50,15 +49,18 @@ static enum kw_reason find_or_admit(struct kd_daemon *daemon, const char *symbol
     enum kw_reason reason;
 
     *ret = kd_streams_find(&daemon->streams, symbol, interval->text);
+    if (*ret && !(*ret)->settings.allow) { /* no longer, since a reload */
+        kr_error_set(error, 0, "not allowed by [feed] allow or [stream]");
+        return KW_NOT_ALLOWED;
+    }
     if (*ret)
-        return (*ret)->settings.allow ? KW_ACCEPTED : KW_NOT_ALLOWED;
+        return KW_ACCEPTED;
     reason = kd_streams_admit(&daemon->streams, &admission, symbol, interval, ret, error);
     if (reason == KW_ACCEPTED)
         kd_log(KD_MSG_ADMITTED, symbol, interval->text, NULL,
-               "%s %s: stream %zu of %zu, mode %s, lookback %zu, horizon %zu, %zu paths",
-               interval->text, symbol, daemon->streams.n, daemon->streams.max,
-               kr_mode_names[(*ret)->live.mode], (*ret)->live.lookback, (*ret)->live.horizon,
-               (*ret)->settings.paths);
+               "stream %zu of %zu, mode %s, lookback %zu, horizon %zu, %zu paths",
+               daemon->streams.n, daemon->streams.max, kr_mode_names[(*ret)->live.mode],
+               (*ret)->live.lookback, (*ret)->live.horizon, (*ret)->settings.paths);
     return reason;
 }
 
@@ -103,6 +105,7 @@ static void submit(struct kd_daemon *daemon, struct kd_stream *stream, const str
     /* The ledger has a bar that the window will never see: say so rather than compute on. */
     kd_stream_signal(stream, KD_SIGNAL_FAULT);
     snprintf(stream->fault, sizeof(stream->fault), "no memory for a waiting bar");
+    kd_log(KD_MSG_FAULTED, stream->symbol, stream->interval.text, NULL, "%s", stream->fault);
     note(daemon, stream, KD_NOTE_REFUSED_FAULTED, job->bar.t_ns, 1);
 }
 
@@ -126,6 +129,7 @@ static void accept_bar(struct kd_daemon *daemon, struct kd_stream *stream,
     int64_t now_ns = kd_mono_ns();
 
     stream->arrived_ns = now_ns;
+    stream->n_missing += verdict->n_missing;
     if (stream->state == KD_STALE)
         note(daemon, stream, KD_NOTE_RESUMED, verdict->bar.t_ns, 1);
     kd_stream_signal(stream, turns ? KD_SIGNAL_REANCHOR : ready ? KD_SIGNAL_READY : KD_SIGNAL_BAR);
@@ -213,6 +217,8 @@ void kd_intake_take(void *context, const void *data, size_t n_bytes, bool too_la
     }
     reason = find_or_admit(daemon, bar.symbol, &bar.interval, &stream, &error);
     if (reason != KW_ACCEPTED) {
+        kd_log(KD_MSG_REFUSED, bar.symbol, bar.interval.text, kw_reason_names[reason], "%s",
+               error.text);
         reject(daemon, stream, reason, &bar);
         return;
     }
@@ -274,9 +280,12 @@ enum kw_reason kd_intake_load(struct kd_daemon *daemon, const char *symbol,
             verdict.reason = KW_OFF_GRID;
         if (verdict.reason == KW_ACCEPTED) {
             /* History tells open times; the ledger wants what the feed would have delivered. */
-            if (stream->settings.stamp == KR_STAMP_CLOSE)
-                bar.t_ns = kr_moment_close(stream->settings.calendar->calendar, interval, bar.t_ns);
-            kd_ledger_offer(&stream->ledger, &bar, INT64_MAX, true, &verdict);
+            if (stream->settings.stamp == KR_STAMP_CLOSE &&
+                kr_interval_shift(stream->settings.calendar->zone, interval, bar.t_ns, 1,
+                                  &bar.t_ns))
+                verdict.reason = KW_OFF_GRID;
+            else
+                kd_ledger_offer(&stream->ledger, &bar, INT64_MAX, true, &verdict);
         }
         if (verdict.outcome == KD_REJECTED) {
             ret->first_reason = ret->rejected++ ? ret->first_reason : verdict.reason;

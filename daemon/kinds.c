@@ -23,9 +23,9 @@ static const struct {
     [KD_NOTE_RESUMED] = {"resumed", "bar", KD_MSG_RESUMED},
     [KD_NOTE_STALE] = {"stale", "silence", KD_MSG_STALE},
     [KD_NOTE_FEED_RESTARTED] = {"resumed", "feed_restarted", KD_MSG_FEED_RESTARTED},
-    [KD_NOTE_REFUSED_NOT_ALLOWED] = {"refused", "not_allowed", KD_MSG_REFUSED},
-    [KD_NOTE_REFUSED_TOO_MANY_SYMBOLS] = {"refused", "too_many_symbols", KD_MSG_REFUSED},
-    [KD_NOTE_REFUSED_FAULTED] = {"refused", "faulted", KD_MSG_FAULTED},
+    [KD_NOTE_REFUSED_NOT_ALLOWED] = {"refused", "not_allowed", KD_MSG_DEBUG},
+    [KD_NOTE_REFUSED_TOO_MANY_SYMBOLS] = {"refused", "too_many_symbols", KD_MSG_DEBUG},
+    [KD_NOTE_REFUSED_FAULTED] = {"refused", "faulted", KD_MSG_DEBUG},
 };
 
 const char *kd_note_kind(enum kd_note note)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/ledger.h"
 
-#include "core/moment.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +36,6 @@ int kd_ledger_configure(struct kd_ledger *ledger, const struct kd_ledger_config 
     return 0;
 }
 
-static bool by_days(const struct kr_interval *interval)
-{
-    char unit = interval->text[strlen(interval->text) - 1];
-
-    return unit == 'd' || unit == 'w';
-}
-
 /* The calendar's slots after `from`, up to and including the first at or after `to`. Return: 0 with that
  * slot and the one before it (`from` if there is none), -ERANGE if the walk is too long. */
 static int walk(const struct kd_ledger_config *config, int64_t from, int64_t to,
@@ -74,7 +65,7 @@ static bool in_phase(const struct kd_ledger_config *config, int64_t a, int64_t b
 
     if ((b - a) % config->interval.ns == 0)
         return true;
-    if (!by_days(&config->interval) || (b - a) % KR_NS_PER_S)
+    if (!kr_interval_days(&config->interval) || (b - a) % KR_NS_PER_S)
         return false;
     return (kr_zone_local(zone, b) - kr_zone_local(zone, a)) %
                (config->interval.ns / KR_NS_PER_S) ==
@@ -122,8 +113,10 @@ enum kw_reason kd_ledger_place(const struct kd_ledger *ledger, struct kr_bar *ba
 
     if (delivered > KW_TIME_MAX || delivered < -KW_TIME_MAX)
         return delivered > 0 && now_ns != INT64_MAX ? KW_FUTURE : KW_OFF_GRID;
-    if (config->stamp == KR_STAMP_CLOSE)
-        t_ns = kr_moment_open(config->calendar, &config->interval, delivered);
+    if (config->stamp == KR_STAMP_CLOSE &&
+        kr_interval_shift(kr_calendar_zone(config->calendar), &config->interval, delivered, -1,
+                          &t_ns))
+        return KW_OFF_GRID;
     if (t_ns > now_ns)
         return KW_FUTURE;
     if (!on_grid(ledger, &t_ns, config->stamp == KR_STAMP_CLOSE ? delivered : INT64_MIN))
@@ -183,7 +176,9 @@ static size_t fill_gap(struct kd_ledger *ledger, size_t n)
         if (kr_calendar_next(config->calendar, &config->interval, t_ns, 1, &bar->t_ns))
             return i;
         t_ns = bar->t_ns;
-        kr_moment_stamp(config->calendar, &config->interval, config->stamp, t_ns, &bar->stamp);
+        if (kr_stamp_of_open(kr_calendar_zone(config->calendar), &config->interval, config->stamp,
+                             t_ns, &bar->stamp))
+            return i;
         kr_series_push(&ledger->series, bar);
     }
     return n;

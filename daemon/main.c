@@ -183,21 +183,30 @@ static void list(char *ret, size_t size, const char *name, const struct kd_list 
     }
 }
 
+/* "659 MiB of 2048 MiB ([limits] memory)". */
+static const char *memory_text(const struct kd_plan *plan, char *ret, size_t size)
+{
+    if (plan->limit_bytes)
+        snprintf(ret, size, "%zu MiB of %zu MiB (%s)", plan->total_bytes >> 20,
+                 plan->limit_bytes >> 20, plan->limit_source);
+    else
+        snprintf(ret, size, "%zu MiB (%s)", plan->total_bytes >> 20, plan->limit_source);
+    return ret;
+}
+
 /* What an operator looks for first. */
 static void say_ready(const struct kd_daemon *daemon)
 {
     const struct kd_config *config = daemon->config;
-    char endpoints[1024] = "";
+    char endpoints[1024] = "", memory[128];
 
     list(endpoints, sizeof(endpoints), "feed", &config->feed.bind);
     list(endpoints, sizeof(endpoints), "feed from", &config->feed.connect);
     list(endpoints, sizeof(endpoints), "publish", &config->publish.bind);
     list(endpoints, sizeof(endpoints), "control", &config->control.bind);
-    kd_say(KD_MSG_READY,
-           "kronosd %s ready: model %s, %s, %zu workers; %s; memory plan %zu of %zu MiB (%s)",
+    kd_say(KD_MSG_READY, "kronosd %s ready: model %s, %s, %zu workers; %s; memory plan %s",
            PACKAGE_VERSION, daemon->model->name, kr_kernels()->name, daemon->plan.n_workers,
-           endpoints, daemon->plan.total_bytes >> 20, daemon->plan.limit_bytes >> 20,
-           daemon->plan.limit_source);
+           endpoints, memory_text(&daemon->plan, memory, sizeof(memory)));
     kd_notify_ready("ready: model %s, %s", daemon->model->name, endpoints);
 }
 
@@ -207,6 +216,7 @@ static int run(struct kd_config *config)
     struct kd_daemon daemon;
     struct kd_plan plan;
     struct kr_error error;
+    char memory[128];
     int status, result = EX_OK;
 
     kd_daemon_log(config);
@@ -223,9 +233,9 @@ static int run(struct kd_config *config)
     }
     kd_say(KD_MSG_MODEL_LOADED, "model %s, sha256 %s, kernels %s, products by OpenBLAS %s",
            model->name, model->sha256, kr_kernels()->name, kr_product_init());
-    kd_say(KD_MSG_PLAN, "memory plan: %zu MiB of %zu MiB (%s), %zu streams, %zu workers",
-           plan.total_bytes >> 20, plan.limit_bytes >> 20, plan.limit_source, plan.n_symbols,
-           plan.n_workers);
+    kd_say(KD_MSG_PLAN, "memory plan: %s, %zu streams%s, %zu workers",
+           memory_text(&plan, memory, sizeof(memory)), plan.n_symbols,
+           plan.lowered ? " (fewer than the default, to fit)" : "", plan.n_workers);
     kd_notify_status("opening sockets");
     status = kd_daemon_start(&daemon, &config, &model, &plan, &error);
     if (status) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/notes.h"
 
+#include "core/zone.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
+
+#include <time.h>
 
 #define STREAM_BURST 1024
 #define STREAM_RATE  64
@@ -28,12 +31,17 @@ static void log_note(enum kd_note note, const char *interval, const char *symbol
                      uint64_t count)
 {
     enum kd_message message = kd_note_message(note);
+    time_t seconds = (time_t)kr_floor_div(t_ns, KR_NS_PER_S);
+    char time[32] = "";
+    struct tm utc;
 
-    if (kd_log_enabled(message))
-        kd_log(message, *symbol ? symbol : NULL, *interval ? interval : NULL, kd_note_reason(note),
-               "%s %s: %s, %s (bar of %lld, count %llu)", *interval ? interval : "-",
-               *symbol ? symbol : "-", kd_note_kind(note), kd_note_reason(note), (long long)t_ns,
-               (unsigned long long)count);
+    if (!kd_log_enabled(message))
+        return;
+    if (t_ns && gmtime_r(&seconds, &utc))
+        strftime(time, sizeof(time), ", bar of %FT%TZ", &utc);
+    kd_log(message, *symbol ? symbol : NULL, *interval ? interval : NULL, kd_note_reason(note),
+           "%s: %s%s, %llu so far", kd_note_kind(note), kd_note_reason(note), time,
+           (unsigned long long)count);
 }
 
 /* The topic of a stream that was not admitted. Peers choose these names, so there is a number of them

@@ -82,6 +82,8 @@ static void answer(struct kd_requests *requests, struct kd_request *request)
                              ? compute(requests, request, result)
                              : kr_error_set(&result->error, -ECANCELED, "the daemon is stopping");
         kd_outbox_put(requests->outbox, result);
+    } else {
+        free(request->reply); /* no memory even to say so: the asker's patience ends */
     }
     kd_request_free(&request);
 }

@@ -45,16 +45,14 @@ static void take_failure(struct kd_daemon *daemon, struct kd_stream *stream,
     if (result->status == -ECANCELED || result->status == -EAGAIN)
         return;
     if (result->status == -ERANGE) {
-        kd_log(KD_MSG_NOTE, stream->symbol, stream->interval.text, NULL, "%s %s: %s",
-               stream->interval.text, stream->symbol, result->error.text);
+        kd_log(KD_MSG_NOTE, stream->symbol, stream->interval.text, NULL, "%s", result->error.text);
         return;
     }
     if (!kd_stream_signal(stream, KD_SIGNAL_FAULT))
         return;
     snprintf(stream->fault, sizeof(stream->fault), "%.*s", (int)sizeof(stream->fault) - 1,
              result->error.text);
-    kd_log(KD_MSG_FAULTED, stream->symbol, stream->interval.text, NULL, "%s %s: %s",
-           stream->interval.text, stream->symbol, stream->fault);
+    kd_log(KD_MSG_FAULTED, stream->symbol, stream->interval.text, NULL, "%s", stream->fault);
     note(daemon, stream, KD_NOTE_REFUSED_FAULTED, 1);
 }
 

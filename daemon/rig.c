@@ -3,7 +3,6 @@
 
 #include "core/draw.h"
 #include "core/kernels.h"
-#include "core/moment.h"
 #include "daemon/clock.h"
 
 #include <errno.h>
@@ -153,6 +152,23 @@ static int encode(struct kd_rig *rig, const struct kr_live *live, const struct k
     return 0;
 }
 
+/* Open times of the horizon, and the calendar of the stamps they would be delivered with. */
+static int set_future(struct kd_rig *rig, const struct kd_order *order, int64_t last_ns,
+                      struct kr_error *error)
+{
+    const struct kd_settings *settings = order->settings;
+    const struct kd_calendar *calendar = settings->calendar;
+    int status = kr_calendar_next(calendar->calendar, order->interval, last_ns, settings->horizon,
+                                  rig->future_ns);
+
+    for (size_t i = 0; i < settings->horizon && !status; i++)
+        status = kr_stamp_of_open(calendar->zone, order->interval, settings->stamp,
+                                  rig->future_ns[i], &rig->future[i]);
+    return status ? kr_error_set(error, status, "calendar %s: no session within 400 days of a bar",
+                                 calendar->name)
+                  : 0;
+}
+
 int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_order *order,
                     msgpack_sbuffer *forecast, msgpack_sbuffer *paths, struct kd_made *ret,
                     struct kr_error *error)
@@ -177,12 +193,9 @@ int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_or
     if (!kr_live_ready(live) || !last)
         return -EAGAIN;
     request.as_of_ns = last->t_ns;
-    status = kr_moment_future(settings->calendar->calendar, order->interval, settings->stamp,
-                              last->t_ns, settings->horizon, rig->future_ns, rig->future);
+    status = set_future(rig, order, last->t_ns, error);
     if (status)
-        return kr_error_set(error, status,
-                            "calendar %s: no session within 400 days of the last bar",
-                            settings->calendar->name);
+        return status;
     status = kr_live_forecast(live, &rig->engine, &rig->generator, &request, order->overlay,
                               &rig->paths, &report, error);
     if (status)

@@ -74,12 +74,6 @@ int kd_socket_bind(void *socket, const char *name, const struct kd_list *endpoin
     return attach(socket, name, "bind", zmq_bind, endpoints, error);
 }
 
-int kd_socket_connect(void *socket, const char *name, const struct kd_list *endpoints,
-                      struct kr_error *error)
-{
-    return attach(socket, name, "connect", zmq_connect, endpoints, error);
-}
-
 void kd_socket_close(void **socket, int linger_ms)
 {
     if (!*socket)

@@ -15,8 +15,6 @@ int kd_socket_set(void *socket, const char *name, int option, int value,
 /* Return: 0, or a negative errno with a line like `[publish] bind: tcp://...: Address in use`. */
 int kd_socket_bind(void *socket, const char *name, const struct kd_list *endpoints,
                    struct kr_error *error) kr_must_check;
-int kd_socket_connect(void *socket, const char *name, const struct kd_list *endpoints,
-                      struct kr_error *error) kr_must_check;
 /* Close, giving up unsent messages after linger_ms. NULL is nothing. */
 void kd_socket_close(void **socket, int linger_ms);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define SECOND_NS INT64_C(1000000000)
+#define TELL_NS   (30 * SECOND_NS)
 
 static uint64_t rss_bytes(void)
 {
@@ -96,16 +97,21 @@ static void find_silent(struct kd_daemon *daemon, int64_t now_ns)
     }
 }
 
-static void tell_manager(struct kd_daemon *daemon)
+/* At once when the number of streams changes, else now and then: each line costs the manager a message, and one
+ * that does not read would make us wait. */
+static void tell_manager(struct kd_daemon *daemon, int64_t now_ns)
 {
     const struct kd_counts *counts = &daemon->counts;
 
-    if (daemon->phase == KD_RUNNING)
-        kd_notify_status(
-            "%zu streams, %llu bars received, %llu accepted, %llu forecasts, %zu waiting",
-            daemon->streams.n, (unsigned long long)counts->received,
-            (unsigned long long)counts->accepted, (unsigned long long)counts->forecasts,
-            kd_pool_pending(&daemon->pool));
+    if (daemon->phase != KD_RUNNING ||
+        (daemon->told_streams == daemon->streams.n && now_ns - daemon->told_ns < TELL_NS))
+        return;
+    daemon->told_streams = daemon->streams.n;
+    daemon->told_ns = now_ns;
+    kd_notify_status("%zu streams, %llu bars received, %llu accepted, %llu forecasts, %zu waiting",
+                     daemon->streams.n, (unsigned long long)counts->received,
+                     (unsigned long long)counts->accepted, (unsigned long long)counts->forecasts,
+                     kd_pool_pending(&daemon->pool));
 }
 
 void kd_status_second(void *context)
@@ -114,7 +120,7 @@ void kd_status_second(void *context)
     int64_t now_ns = kd_mono_ns();
 
     find_silent(daemon, now_ns);
-    tell_manager(daemon);
+    tell_manager(daemon, now_ns);
     kd_log_flush(false);
     kd_loop_timer_set(daemon->loop, daemon->second_timer, now_ns + SECOND_NS);
 }

@@ -50,7 +50,8 @@ struct kd_stream {
     size_t n_settling; /* jobs under way that end REANCHORING */
     struct kd_tally tally;
     struct kd_topic *forecast_topic, *paths_topic;
-    uint64_t n_received, n_accepted, n_rejected, n_duplicates, n_forming, n_filled, n_loaded;
+    uint64_t n_received, n_accepted, n_rejected, n_duplicates, n_forming, n_filled, n_loaded,
+        n_missing;
     uint64_t n_forecasts, n_skipped, n_resets;
     int64_t arrived_ns; /* monotonic, of the last accepted bar; 0: none */
     bool has_feed;      /* the publisher numbers its messages */

@@ -54,13 +54,11 @@ static enum kw_reason admit(struct kd_streams *streams, const struct kd_admissio
     struct kd_stream *stream, **slot;
 
     if (!settings->allow) {
-        kr_error_set(error, 0, "%s %s: not allowed by [feed] allow or [stream]", interval->text,
-                     symbol);
+        kr_error_set(error, 0, "not allowed by [feed] allow or [stream]");
         return KW_NOT_ALLOWED;
     }
     if (streams->n == streams->max) {
-        kr_error_set(error, 0, "%s %s: [limits] symbols: %zu streams are there", interval->text,
-                     symbol, streams->n);
+        kr_error_set(error, 0, "[limits] symbols: %zu streams are there", streams->n);
         return KW_TOO_MANY_SYMBOLS;
     }
     /* Each section was checked at the start; several laid over one another may still clash. */
@@ -69,7 +67,7 @@ static enum kw_reason admit(struct kd_streams *streams, const struct kd_admissio
         return KW_NOT_ALLOWED;
     live.pool = admission->spares;
     if (kd_stream_new(symbol, interval, settings, &live, admission->config->limits.bars, &stream)) {
-        kr_error_set(error, 0, "%s %s: no memory", interval->text, symbol);
+        kr_error_set(error, 0, "no memory for the stream");
         return KW_TOO_MANY_SYMBOLS;
     }
     stream->forecast_topic =
@@ -77,7 +75,7 @@ static enum kw_reason admit(struct kd_streams *streams, const struct kd_admissio
     stream->paths_topic = kd_publish_topic(admission->publish, "paths", interval->text, symbol);
     if (!stream->forecast_topic || !stream->paths_topic) {
         kd_stream_free(&stream);
-        kr_error_set(error, 0, "%s %s: no memory", interval->text, symbol);
+        kr_error_set(error, 0, "no memory for the stream");
         return KW_TOO_MANY_SYMBOLS;
     }
     slot = slot_of(streams, symbol, interval->text);

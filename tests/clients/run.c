@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ struct kt_child kt_start(const char *const *arguments)
         give_up("fork");
     if (child.pid == 0) {
         signal(SIGPIPE, SIG_DFL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
         redirect(input[0], STDIN_FILENO);
         redirect(open(child.out_path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
         redirect(open(child.err_path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"drain",   "feed",    "load",     "ping",     "predict",
-                                       "reload",  "reset",   "simulate", "snapshot", "status",
-                                       "symbols", "version", "watch"};
+static const char *const commands[] = {"drain",   "feed",    "forecast", "load",     "ping",
+                                       "predict", "reload",  "reset",    "simulate", "snapshot",
+                                       "status",  "symbols", "version",  "watch"};
 
 static void help(void)
 {
@@ -97,6 +97,67 @@ static void usage_errors(void)
     }
 }
 
+/* Every option that the program lists stands in its manual page. */
+static void manual(void)
+{
+    const char *path = kt_source("../etc/man/kronosctl.1");
+    size_t n, n_options = 0;
+    char *page = kt_get(path, &n);
+
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(commands); i++) {
+        struct kt_run run = KT_RUN(commands[i], "--help");
+        char needle[64];
+
+        KT_CHECK(strstr(page, commands[i]) != NULL, "no word about %s", commands[i]);
+        for (const char *at = strstr(run.out, " --"); at; at = strstr(at + 3, " --")) {
+            size_t length = strspn(at + 3, "abcdefghijklmnopqrstuvwxyz-"), to = 0;
+
+            if (at == run.out || length == 0 || length > 20 || strncmp(at + 3, "usage", 5) == 0)
+                continue;
+            to += (size_t)sprintf(needle, "\\-\\-");
+            for (size_t c = 0; c < length; c++)
+                to += (size_t)sprintf(needle + to, at[3 + c] == '-' ? "\\-" : "%c", at[3 + c]);
+            n_options++;
+            KT_CHECK(strstr(page, needle) != NULL, "%s: no word about %s", commands[i], needle);
+        }
+        kt_run_free(&run);
+    }
+    KT_CHECK(n_options > 80, "%zu options", n_options);
+    free(page);
+}
+
+static void completion(void)
+{
+    static const struct {
+        const char *words, *expected;
+    } cases[] = {
+        {"kronosctl pre", "predict"},
+        {"kronosctl s", "simulate snapshot status symbols"},
+        {"kronosctl predict --hor", "--horizon"},
+        {"kronosctl watch --s", ""},
+        {"kronosctl predict --format j", "json"},
+        {"kronosctl predict --mode = r", "rolling"},
+    };
+    const char *script = kt_source("../etc/bash-completion/kronosctl");
+
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(cases); i++) {
+        char command[4096], found[256] = "";
+        FILE *pipe;
+
+        snprintf(command, sizeof(command),
+                 "PATH=$(dirname '%s'):$PATH bash -c '. \"%s\"; COMP_WORDS=(%s); "
+                 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _kronosctl; echo -n \"${COMPREPLY[*]}\"'",
+                 kt_kronosctl(), script, cases[i].words);
+        pipe = popen(command, "r");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(pipe);
+        if (!fgets(found, sizeof(found), pipe))
+            found[0] = '\0';
+        CU_ASSERT_EQUAL(pclose(pipe), 0);
+        KT_CHECK(strcmp(found, cases[i].expected) == 0, "%s: completes to \"%s\"", cases[i].words,
+                 found);
+    }
+}
+
 /* No daemon there: 69, and quickly. */
 static void unreachable(void)
 {
@@ -109,7 +170,8 @@ static void unreachable(void)
 
         KT_CHECK(run.status == 69, "%s: status %d: %s", asking[i], run.status, run.err);
         CU_ASSERT_TRUE(kt_one_line(run.err));
-        CU_ASSERT_PTR_NOT_NULL(strstr(run.err, endpoint));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(strstr(run.err, endpoint));
+        CU_ASSERT_PTR_NULL(strstr(strstr(run.err, endpoint) + 1, endpoint)); /* once */
         kt_run_free(&run);
     }
 }
@@ -216,6 +278,8 @@ int main(void)
     static const struct kt_test tests[] = {
         {"help and version", help},
         {"usage errors: one line, status 64", usage_errors},
+        {"every option is in the manual page", manual},
+        {"bash completion", completion},
         {"no daemon: status 69", unreachable},
         {"output that cannot be written: status 74", full_output},
         {"simulate to files", simulate_files},

@@ -3,6 +3,7 @@
  * however slowly; lines of JSON; the history socket. */
 #include "clients/client.h"
 #include "clients/ctl.h"
+#include "clients/history.h"
 #include "clients/wire.h"
 #include "tests/clients/run.h"
 #include "tests/core/files.h"
@@ -243,6 +244,25 @@ static void subscriber_returns(void)
     zmq_close(socket);
 }
 
+static void interrupted(void)
+{
+    const char *file = simulated("100", "2"), *to = endpoint("interrupt");
+    void *socket = subscriber(to, "bar|", false);
+    struct kt_child feed = KT_START("feed", file, "--symbol", "I", "--interval", "1m", "--to", to,
+                                    "--speed", "realtime");
+    char topic[KW_TOPIC_MAX + 1];
+    struct kw_bar bar;
+    struct kt_run run;
+
+    CU_ASSERT_TRUE(receive(socket, &bar, topic));
+    kill(feed.pid, SIGINT); /* a minute before the second bar */
+    run = kt_finish(&feed);
+    CU_ASSERT_EQUAL(run.status, 130);
+    CU_ASSERT_TRUE(kt_one_line(run.err));
+    kt_run_free(&run);
+    zmq_close(socket);
+}
+
 /* JSON lines */
 
 static void json_lines(void)
@@ -404,9 +424,9 @@ static void history(void)
     CU_ASSERT_EQUAL(bars.n, 0);
     kronosd_bars_free(&bars);
     CU_ASSERT_EQUAL(
-        kronosd_history(control, "other", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars, &error), 0);
-    CU_ASSERT_EQUAL(bars.n, 0);
-    kronosd_bars_free(&bars);
+        kronosd_history(control, "other", "1m", KRONOSD_LAST, 10, PATIENCE_MS, &bars, &error),
+        -EREMOTEIO);
+    CU_ASSERT_STRING_EQUAL(kronosd_control_code(control), "not_found");
     kronosd_request_begin(control, "ping", 0);
     CU_ASSERT_EQUAL(kronosd_request(control, PATIENCE_MS, &reply, &error), 0);
     kronosd_request_begin(control, "status", 0);
@@ -419,6 +439,38 @@ static void history(void)
     CU_ASSERT_EQUAL(run.status, 0);
     kt_run_free(&run);
     zmq_close(socket);
+}
+
+/* Bars in any order, again, and more than are kept. */
+static void history_order(void)
+{
+    struct kc_history history = {0};
+    double v[KR_COLUMNS] = {0};
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+
+    for (int64_t t = 10; t > 0; t--) {
+        v[KR_CLOSE] = (double)t;
+        CU_ASSERT_EQUAL(kc_history_add(&history, t * 100, v), 0);
+    }
+    v[KR_CLOSE] = 77;
+    CU_ASSERT_EQUAL(kc_history_add(&history, 500, v), 0);
+    CU_ASSERT_EQUAL_FATAL(history.n, 10);
+    for (size_t i = 0; i < 10; i++) {
+        CU_ASSERT_EQUAL(history.bars[i].t_ns, (int64_t)(i + 1) * 100);
+        CU_ASSERT_EQUAL(history.bars[i].v[KR_CLOSE], i == 4 ? 77 : (double)(i + 1));
+    }
+    for (int64_t t = 11; t <= KC_HISTORY_BARS + 1; t++)
+        if (kc_history_add(&history, t * 100, v) != 0)
+            CU_FAIL_FATAL("no room");
+    CU_ASSERT_EQUAL(history.n, KC_HISTORY_BARS * 3 / 4 + 1);
+    CU_ASSERT_EQUAL(history.bars[history.n - 1].t_ns, (KC_HISTORY_BARS + 1) * INT64_C(100));
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    kc_history_pack(&history, true, INT64_MIN, SIZE_MAX, &packer); /* a page, no more */
+    CU_ASSERT_TRUE(buffer.size > KC_HISTORY_PAGE * 56 && buffer.size < KC_HISTORY_PAGE * 56 + 64);
+    msgpack_sbuffer_destroy(&buffer);
+    kc_history_free(&history);
 }
 
 /* A REQ's empty delimiter comes back; what is no request is answered as such, or not at all. */
@@ -444,7 +496,7 @@ static void history_frames(void)
     zmq_send(req, ping, sizeof(ping) - 1, 0);
     n = zmq_recv(req, reply, sizeof(reply), 0);
     CU_ASSERT_EQUAL_FATAL(n, 9);
-    CU_ASSERT_EQUAL(memcmp(reply, "\x82\xa2id\x07\xa2ok\xc3", 9), 0);
+    CU_ASSERT_EQUAL(memcmp(reply, "\x82\xa2ok\xc3\xa2id\x07", 9), 0);
     for (int i = 0; i < 5; i++) /* more frames than a request has: dropped whole */
         zmq_send(dealer, "x", 1, i < 4 ? ZMQ_SNDMORE : 0);
     zmq_send(dealer, nonsense, 1, 0);
@@ -501,7 +553,9 @@ int main(void)
         {"bad lines are named", bad_lines},
         {"a line without an end", long_line},
         {"history in pages", history},
+        {"history in order", history_order},
         {"history frames", history_frames},
+        {"an interrupted feed: status 130", interrupted},
         {"simulated markets as a feed", simulated_feed},
     };
     int status;

@@ -15,6 +15,12 @@
 #include <string.h>
 #include <time.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 #define END_TO_END 1e-4 /* of a column's std + 1e-5 */
 
 /* "kronosctl predict" with a golden checkpoint and more options, up to a NULL. */
@@ -553,7 +559,7 @@ static size_t check_rows(const struct kt_run *run, char times[][32], size_t max)
 
 #define STEPS 60
 
-static size_t real_file(const char *name, const char *timezone, const char *stamp, char times[][32])
+static size_t real_file(const char *name, const char *zone, const char *stamp, char times[][32])
 {
     char relative[64];
     const char *path;
@@ -567,7 +573,7 @@ static size_t real_file(const char *name, const char *timezone, const char *stam
         return 0;
     start_line(&line, "pico");
     add(&line, "--bars", path);
-    add(&line, "--timezone", timezone);
+    add(&line, "--timezone", zone);
     add(&line, "--stamp", stamp);
     add(&line, "--lookback", "100");
     add(&line, "--horizon", "60");

@@ -9,7 +9,7 @@
 /* A shape for which OpenBLAS takes its buffers, which the serial build shares between threads. */
 #define N_OUT  32
 #define N_IN   12
-#define ROUNDS 200000
+#define ROUNDS 400000
 
 static float weight[N_OUT * N_IN], bias[N_OUT];
 static const struct kr_linear linear = {N_OUT, N_IN, weight, bias};

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -166,6 +167,7 @@ static void run_child(const struct kt_daemon *daemon)
     char binary[1024];
     int log = open(daemon->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody behind */
     snprintf(binary, sizeof(binary), "%s/kronosd", build ? build : ".");
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
@@ -176,33 +178,81 @@ static void run_child(const struct kt_daemon *daemon)
     _exit(127);
 }
 
+static void *read_notifications(void *argument)
+{
+    struct kt_daemon *daemon = argument;
+    char message[2048];
+    ssize_t n;
+
+    while ((n = recv(daemon->notify_fd, message, sizeof(message), 0)) > 0) {
+        pthread_mutex_lock(&daemon->lock);
+        if (daemon->n_notified + (size_t)n + 2 < sizeof(daemon->notified)) {
+            memcpy(daemon->notified + daemon->n_notified, message, (size_t)n);
+            daemon->n_notified += (size_t)n;
+            memcpy(daemon->notified + daemon->n_notified++, "\n", 2);
+        }
+        pthread_cond_broadcast(&daemon->more);
+        pthread_mutex_unlock(&daemon->lock);
+    }
+    return NULL;
+}
+
+static void start_reader(struct kt_daemon *daemon)
+{
+    daemon->notify_fd = notify_socket(daemon);
+    daemon->n_notified = daemon->n_seen = 0;
+    daemon->notified[0] = '\0';
+    pthread_mutex_init(&daemon->lock, NULL);
+    pthread_cond_init(&daemon->more, NULL);
+    if (pthread_create(&daemon->reader, NULL, read_notifications, daemon))
+        abort();
+}
+
+static void stop_reader(struct kt_daemon *daemon)
+{
+    if (daemon->notify_fd < 0)
+        return;
+    shutdown(daemon->notify_fd, SHUT_RD);
+    pthread_join(daemon->reader, NULL);
+    close(daemon->notify_fd);
+    daemon->notify_fd = -1;
+    pthread_cond_destroy(&daemon->more);
+    pthread_mutex_destroy(&daemon->lock);
+}
+
+/* The text among what was not looked at yet. */
+static bool find_notified(struct kt_daemon *daemon, const char *text)
+{
+    const char *found = strstr(daemon->notified + daemon->n_seen, text);
+
+    if (found)
+        daemon->n_seen = (size_t)(found - daemon->notified) + strlen(text);
+    return found;
+}
+
 bool kt_daemon_notified(struct kt_daemon *daemon, const char *text)
 {
     int64_t end_ms = mono_ms() + KT_WAIT_MS;
+    int status, ended = 0;
+    bool found;
 
-    while (mono_ms() < end_ms) {
-        struct pollfd item = {.fd = daemon->notify_fd, .events = POLLIN};
-        char message[2048];
-        ssize_t n;
-        int status;
+    pthread_mutex_lock(&daemon->lock);
+    while (!(found = find_notified(daemon, text)) && mono_ms() < end_ms && !ended) {
+        struct timespec until;
 
-        if (poll(&item, 1, 200) == 0) {
-            if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
-                daemon->pid = 0;
-                kt_note("the daemon ended with status %d before %s", status, text);
-                return false;
-            }
-            continue;
-        }
-        n = recv(daemon->notify_fd, message, sizeof(message) - 1, 0);
-        if (n <= 0)
-            continue;
-        message[n] = '\0';
-        if (strstr(message, text))
-            return true;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&daemon->more, &daemon->lock, &until);
+        ended = waitpid(daemon->pid, &status, WNOHANG);
     }
-    kt_note("no notification %s", text);
-    return false;
+    pthread_mutex_unlock(&daemon->lock);
+    if (ended) {
+        daemon->pid = 0;
+        kt_note("the daemon ended with status %d", status);
+    }
+    if (!found)
+        kt_note("no notification %s", text);
+    return found;
 }
 
 static void read_log(struct kt_daemon *daemon)
@@ -232,9 +282,8 @@ static void show_log(struct kt_daemon *daemon)
 
 bool kt_daemon_start(struct kt_daemon *daemon)
 {
-    if (daemon->notify_fd >= 0)
-        close(daemon->notify_fd);
-    daemon->notify_fd = notify_socket(daemon);
+    stop_reader(daemon);
+    start_reader(daemon);
     fflush(stdout);
     daemon->pid = fork();
     if (daemon->pid == 0)
@@ -252,6 +301,15 @@ bool kt_daemon_begin(struct kt_daemon *daemon, const char *more)
     return kt_daemon_start(daemon);
 }
 
+/* Notifications nobody waits for: a full socket would hold the daemon up. */
+static void drop_notifications(const struct kt_daemon *daemon)
+{
+    char text[1024];
+
+    while (recv(daemon->notify_fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+        ;
+}
+
 int kt_daemon_stop(struct kt_daemon *daemon)
 {
     int64_t end_ms = mono_ms() + 5000;
@@ -262,6 +320,7 @@ int kt_daemon_stop(struct kt_daemon *daemon)
         return -1;
     kill(daemon->pid, SIGTERM);
     while (ended == 0 && mono_ms() < end_ms) {
+        drop_notifications(daemon);
         ended = waitpid(daemon->pid, &status, WNOHANG);
         if (ended == 0)
             poll(NULL, 0, 5);
@@ -287,8 +346,7 @@ void kt_daemon_end(struct kt_daemon *daemon)
         kill(daemon->pid, SIGKILL);
         waitpid(daemon->pid, NULL, 0);
     }
-    if (daemon->notify_fd >= 0)
-        close(daemon->notify_fd);
+    stop_reader(daemon);
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
     memset(daemon, 0, sizeof(*daemon));

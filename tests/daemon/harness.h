@@ -8,6 +8,7 @@
 #include "clients/client.h"
 #include "clients/wire.h"
 
+#include <pthread.h>
 #include <sys/types.h>
 
 /* Deadline of one wait. */
@@ -18,8 +19,13 @@
 struct kt_daemon {
     pid_t pid; /* 0: none */
     int notify_fd;
-    void *zmq;                               /* one context for all sockets of the test */
-    char config[96], notify[96], log[96];    /* files */
+    pthread_t reader; /* of the notifications: their socket holds but a few */
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    char notified[1 << 16];               /* all so far, each with a newline behind it */
+    size_t n_notified, n_seen;            /* bytes; up to where kt_daemon_notified() has looked */
+    void *zmq;                            /* one context for all sockets of the test */
+    char config[96], notify[96], log[96]; /* files */
     char feed[96], publish[96], control[96]; /* endpoints */
     char text[8192]; /* what the daemon wrote on stderr, after kt_daemon_stop() */
 };
@@ -32,7 +38,7 @@ void kt_daemon_configure(struct kt_daemon *daemon, const char *more);
 bool kt_daemon_start(struct kt_daemon *daemon);
 /* configure, then start. */
 bool kt_daemon_begin(struct kt_daemon *daemon, const char *more);
-/* Wait for a notification that holds the text ("READY=1"). */
+/* Wait for the next notification that holds the text ("READY=1"); those before it are skipped. */
 bool kt_daemon_notified(struct kt_daemon *daemon, const char *text);
 /* SIGTERM, wait at most 5 s. Return: the exit status, -1 if it did not end or died of a signal. */
 int kt_daemon_stop(struct kt_daemon *daemon);

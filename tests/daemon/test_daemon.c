@@ -328,8 +328,8 @@ static int run_binary(const char *argument, const char *file, char *ret_line, si
     FILE *pipe;
     int status, c;
 
-    snprintf(command, sizeof(command), "%s/kronosd %s %s 2>&1 >/dev/null",
-             build ? build : ".", argument, file);
+    snprintf(command, sizeof(command), "%s/kronosd %s %s 2>&1 >/dev/null", build ? build : ".",
+             argument, file);
     pipe = popen(command, "r");
     *ret_line = '\0';
     if (!pipe)
