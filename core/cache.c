@@ -53,7 +53,7 @@ int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape, si
     size_t k, v;
 
     memset(cache, 0, sizeof(*cache));
-    if (!shape->n_layers || !shape->n_heads || !shape->head_dim || !capacity)
+    if (!shape->n_heads || !shape->head_dim || !capacity) /* a stack may have no block */
         return -EINVAL;
     if (!cache_floats(shape, capacity, &k, &v))
         return -EOVERFLOW;

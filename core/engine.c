@@ -43,6 +43,7 @@ size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible)
 {
     struct widths w = widths_of(model);
 
+    max_visible = KR_MAX(max_visible, model->attention_window);
     return engine_floats(&w, max_visible) * sizeof(float) + KR_ENGINE_ROWS * sizeof(struct kr_view);
 }
 
@@ -52,6 +53,7 @@ int kr_engine_init(struct kr_engine *engine, const struct kr_model *model, size_
     float *next;
 
     memset(engine, 0, sizeof(*engine));
+    max_visible = KR_MAX(max_visible, model->attention_window);
     next = engine->memory = kr_alloc(engine_floats(&w, max_visible), sizeof(float));
     engine->views = kr_alloc(KR_ENGINE_ROWS, sizeof(*engine->views));
     if (!engine->memory || !engine->views) {
@@ -175,7 +177,8 @@ static void run_stack(struct kr_engine *engine, const struct kr_stack *stack,
 {
     assert(n <= KR_ENGINE_ROWS);
     for (size_t i = 0; i < n; i++)
-        assert((views[i].prefix ? views[i].n_prefix : 0) + views[i].index < engine->max_visible);
+        assert(views[i].own->window ||
+               (views[i].prefix ? views[i].n_prefix : 0) + views[i].index < engine->max_visible);
     rotation_angles(engine, views, n, stack->head_dim);
     for (size_t layer = 0; layer < stack->n_layers; layer++) {
         attention(engine, stack, layer, views, n);

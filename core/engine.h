@@ -33,6 +33,8 @@ struct kr_engine {
     void *memory;
 };
 
+/* `max_visible`: rows of the longest window that a row sees; at least the model's attention window is
+ * provided for. */
 size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible);
 int kr_engine_init(struct kr_engine *engine, const struct kr_model *model,
                    size_t max_visible) kr_must_check;

@@ -569,25 +569,47 @@ static int decode(const struct run *run)
     return 0;
 }
 
-/* Normalised rows to prices, in place; `join` shifts a path to start from the last close. False if a
- * value is not finite: finite weights may still be absurd. */
-static bool denormalise(const struct run *run)
+/* Levels: `join` shifts a path to start from the last close. */
+static void invert_path(const struct run *run, float *bars)
 {
     float shift = 0;
 
     if (run->request->join)
         shift = run->request->last_close - run->state->decoded[KR_CLOSE];
-    for (size_t i = 0; i < run->paths->n_paths * run->paths->n_steps; i++) {
-        float *row = run->paths->bars + i * KR_COLUMNS, y[KR_COLUMNS];
+    for (size_t step = 0; step < run->paths->n_steps; step++) {
+        float *row = bars + step * KR_COLUMNS, y[KR_COLUMNS];
 
         memcpy(y, row, sizeof(y));
         for (int c = KR_OPEN; c <= KR_CLOSE; c++)
             y[c] += shift;
         kr_normaliser_invert(&run->state->normaliser, y, row);
-        for (int c = 0; c < KR_COLUMNS; c++)
-            if (!isfinite(row[c]))
-                return false;
     }
+}
+
+/* Returns: walk on from the last bar. */
+static void walk_path(const struct run *run, float *bars)
+{
+    struct kr_walk walk = *run->request->walk;
+
+    for (size_t step = 0; step < run->paths->n_steps; step++) {
+        double v[KR_COLUMNS];
+
+        kr_walk_step(&walk, &run->generator->model->returns, bars + step * KR_COLUMNS, v);
+        for (int c = 0; c < KR_COLUMNS; c++)
+            bars[step * KR_COLUMNS + c] = (float)v[c];
+    }
+}
+
+/* Normalised rows to prices, in place. False if a value is not finite: finite weights may be absurd. */
+static bool denormalise(const struct run *run)
+{
+    size_t n = run->paths->n_paths * run->paths->n_steps * KR_COLUMNS;
+
+    for (size_t path = 0; path < run->paths->n_paths; path++)
+        (run->request->walk ? walk_path : invert_path)(run, bars_of(run, path, 0));
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(run->paths->bars[i]))
+            return false;
     return true;
 }
 

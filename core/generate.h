@@ -45,6 +45,7 @@ struct kr_request {
     const struct kr_stamp *future; /* [horizon] */
     bool join;                     /* shift so that paths start from the last close */
     float last_close;              /* for join: the last bar's, normalised */
+    const struct kr_walk *walk;    /* normaliser `returns`: where paths start; NULL: levels */
     /* Called after every step if not NULL; false stops with -ECANCELED. */
     bool (*keep_going)(void *context, size_t step);
     void *context;

@@ -2,6 +2,7 @@
 #include "core/live.h"
 
 #include "core/honest.h"
+#include "core/rolling.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,14 +25,42 @@ static size_t auto_growth(const struct kr_live_config *config)
                                        : 0;
 }
 
+/* Normaliser and attention must fit each other, and the mode both. Return: 0, or -EINVAL with a line. */
+static int check_model(const struct kr_model *model, enum kr_mode mode, struct kr_error *error)
+{
+    bool returns = model && model->normaliser == KR_RETURNS;
+    size_t window = model ? model->attention_window : 0;
+
+    if (returns != (window > 0))
+        return kr_error_set(
+            error, -EINVAL,
+            "model: expected normaliser = returns with an attention_window or levels "
+            "without, found normaliser = %s and attention_window = %zu",
+            returns ? "returns" : "levels", window);
+    if (returns && mode == KR_MODE_ANCHORED)
+        return kr_error_set(
+            error, -EINVAL,
+            "mode: expected rolling or exact for a model with normaliser = returns and "
+            "attention_window = %zu, found anchored",
+            window);
+    if (!returns && mode == KR_MODE_ROLLING)
+        return kr_error_set(
+            error, -EINVAL,
+            "mode: expected exact or anchored for a model with normaliser = levels and "
+            "full attention, found rolling");
+    return 0;
+}
+
 int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
                     const char *interval, const char *symbol, struct kr_error *error)
 {
     size_t growth = config->growth ? config->growth : auto_growth(config);
     char key[KR_SYMBOL_MAX + sizeof(((struct kr_interval *)0)->text) + 2];
     enum kr_mode mode = config->mode;
+    int r = check_model(model, mode, error);
 
-    (void)model; /* levels and full attention: others are not loaded by this version */
+    if (r < 0)
+        return r;
     if (!config->lookback || !config->horizon || !config->min_bars || !config->max_context)
         return kr_error_set(
             error, -EINVAL,
@@ -41,11 +70,11 @@ int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
     if (config->min_bars > config->lookback)
         return kr_error_set(error, -EINVAL, "min_bars: expected at most lookback %zu, found %zu",
                             config->lookback, config->min_bars);
-    if (mode == KR_MODE_ROLLING)
-        return kr_error_set(
-            error, -EINVAL,
-            "mode: expected exact or anchored for a model with normaliser = levels and "
-            "full attention, found rolling (which needs returns and an attention_window)");
+    if (kr_rolling_model(model)) {
+        config->mode = mode == KR_MODE_AUTO ? KR_MODE_ROLLING : mode;
+        config->growth = 0;
+        return 0;
+    }
     if (mode == KR_MODE_AUTO)
         mode = growth >= KR_MIN_GROWTH &&
                        config->lookback + growth + config->horizon <= config->max_context
@@ -90,9 +119,13 @@ struct kr_generator_size kr_live_generator_size(const struct kr_live_config *con
 
 /* Memory */
 
-static size_t series_capacity(const struct kr_live_config *config)
+static size_t series_capacity(const struct kr_model *model, const struct kr_live_config *config)
 {
-    return config->lookback + config->growth + SERIES_SLACK;
+    size_t bars = config->lookback + config->growth;
+
+    if (kr_rolling_model(model))
+        bars = KR_MAX(bars, kr_rolling_bars(model));
+    return bars + SERIES_SLACK;
 }
 
 /* Bars that the encoder sees: more than the window only where the lookback exceeds max_context. */
@@ -104,7 +137,7 @@ static size_t encoder_rows(const struct kr_live_config *config)
 size_t kr_live_size_bytes(const struct kr_model *model, const struct kr_live_config *config)
 {
     return kr_state_size_bytes(model, kr_live_max_window(config), encoder_rows(config)) +
-           kr_series_size_bytes(series_capacity(config));
+           kr_series_size_bytes(series_capacity(model, config));
 }
 
 int kr_live_init(struct kr_live *live, const struct kr_model *model,
@@ -113,18 +146,18 @@ int kr_live_init(struct kr_live *live, const struct kr_model *model,
     int r;
 
     memset(live, 0, sizeof(*live));
-    if (config->mode != KR_MODE_EXACT && config->mode != KR_MODE_ANCHORED)
+    if (config->mode == KR_MODE_AUTO || (config->mode == KR_MODE_ROLLING) > kr_rolling_model(model))
         return kr_error_set(error, -EINVAL, "mode: expected a resolved one, found %s",
                             kr_mode_names[config->mode]);
     live->config = *config;
     live->model = model;
-    r = kr_series_init(&live->series, series_capacity(config));
+    r = kr_series_init(&live->series, series_capacity(model, config));
     if (r == 0)
         r = kr_state_init(&live->state, model, kr_live_max_window(config), encoder_rows(config));
     if (r < 0) {
         kr_live_free(live);
         return kr_error_set(error, r, "stream: expected memory for %zu bars, found none",
-                            series_capacity(config));
+                            series_capacity(model, config));
     }
     return 0;
 }
@@ -345,6 +378,8 @@ int kr_live_apply(struct kr_live *live, struct kr_engine *engine, enum kr_change
 {
     int r = 0;
 
+    if (live->state.rolling)
+        return kr_rolling_apply(live, engine, change, bar);
     switch (change) {
     case KR_NEXT:
         r = apply_next(live, engine, bar);
@@ -377,7 +412,7 @@ bool kr_live_ready(const struct kr_live *live)
 }
 
 /* Have `state` end with the last bar, under the statistics that the mode asks for. */
-static int prepare_window(struct kr_live *live, struct kr_engine *engine,
+static int prepare_levels(struct kr_live *live, struct kr_engine *engine,
                           struct kr_live_report *ret_report)
 {
     size_t n = KR_MIN(live->config.lookback, live->series.len), anchor = live->config.anchor;
@@ -391,6 +426,8 @@ static int prepare_window(struct kr_live *live, struct kr_engine *engine,
             r = live->state.last_valid ? 0 : replace_last_row(live, engine);
         *ret_report = (struct kr_live_report){.mode = KR_MODE_ANCHORED,
                                               .epoch = live->epoch,
+                                              .bars = live->state.len,
+                                              .anchor_n = live->state.normaliser.n_bars,
                                               .win_t0_ns = live->window_t0_ns,
                                               .clipped = live->clipped};
         return r;
@@ -399,6 +436,8 @@ static int prepare_window(struct kr_live *live, struct kr_engine *engine,
                       live->config.scale);
     r = encode_window(live, engine, &normaliser, n);
     *ret_report = (struct kr_live_report){.mode = anchor ? KR_MODE_ANCHORED : KR_MODE_EXACT,
+                                          .bars = live->state.len,
+                                          .anchor_n = normaliser.n_bars,
                                           .win_t0_ns = last_bars(live, n)->t_ns,
                                           .clipped = r > 0};
     return KR_MIN(r, 0);
@@ -436,6 +475,15 @@ static float normalised_close(const struct kr_normaliser *normaliser, const stru
     return (close - normaliser->mean[KR_CLOSE]) / (normaliser->std[KR_CLOSE] + 1e-5f);
 }
 
+/* Honest answers are wanted, and nothing moves in what a forecast looks at. */
+static bool is_flat(const struct kr_live *live, size_t bars)
+{
+    size_t n = KR_MIN(bars, live->config.lookback);
+
+    return (live->config.scale || live->config.join || live->config.repair) &&
+           kr_flat(last_bars(live, n), n);
+}
+
 static int forecast_last(struct kr_live *live, struct kr_engine *engine,
                          struct kr_generator *generator, const struct kr_request *request,
                          struct kr_paths *ret, struct kr_live_report *ret_report,
@@ -443,27 +491,32 @@ static int forecast_last(struct kr_live *live, struct kr_engine *engine,
 {
     const struct kr_bar *last = kr_series_last(&live->series);
     struct kr_request filled = *request;
-    int r = prepare_window(live, engine, ret_report);
+    struct kr_walk walk;
+    int r = (live->state.rolling ? kr_rolling_prepare : prepare_levels)(live, engine, ret_report);
 
     if (r == 0)
         r = kr_state_check(&live->state, error);
     if (r < 0)
         return r;
-    ret_report->bars = live->state.len;
-    ret_report->anchor_n = live->state.normaliser.n_bars;
-    ret_report->flat = (live->config.scale || live->config.join || live->config.repair) &&
-                       kr_flat(last_bars(live, live->state.len), live->state.len);
+    ret_report->flat = is_flat(live, ret_report->bars);
     if (ret_report->flat) {
         fill_flat(ret, request, last);
         return 0;
     }
-    filled.max_context = live->config.max_context;
-    filled.join = live->config.join;
-    filled.last_close = normalised_close(&live->state.normaliser, last);
+    if (live->state.rolling) { /* a walk starts at the last close by itself */
+        size_t context = KR_MIN(live->series.len, live->model->returns.config.bars);
+
+        kr_walk_start(&walk, &live->model->returns, last_bars(live, context), context);
+        filled.walk = &walk;
+    } else {
+        filled.max_context = live->config.max_context;
+        filled.join = live->config.join;
+        filled.last_close = normalised_close(&live->state.normaliser, last);
+    }
     r = kr_generate(generator, engine, &live->state, &filled, ret, error);
     if (r < 0)
         return r;
-    ret_report->joined = filled.join;
+    ret_report->joined = live->state.rolling || filled.join;
     ret_report->window_slid = ret->window_slid;
     if (live->config.repair)
         ret_report->n_repaired = repair_paths(ret, last->v[KR_CLOSE]);
@@ -481,7 +534,8 @@ static int forecast_overlaid(struct kr_live *live, struct kr_engine *engine,
 
     kr_series_push(&live->series, overlay);
     if (in_epoch)
-        r = kr_state_append(&live->state, engine, overlay, 1);
+        r = live->state.rolling ? kr_rolling_append(live, engine, 1)
+                                : kr_state_append(&live->state, engine, overlay, 1);
     live->clipped |= r > 0;
     if (r >= 0)
         r = forecast_last(live, engine, generator, request, ret, ret_report, error);

@@ -5,7 +5,8 @@
  * forecast. Mode `anchored`: mean and std are frozen for an epoch and a bar costs one row; at growth left
  * = 8, or on drift, the next epoch's statistics freeze over the last `lookback` bars, and it is swapped in
  * 8 bars later whatever happened meanwhile (rules, "anchored"). What happens depends on the bars alone,
- * never on time or load. Below `lookback` bars a forecast is `exact` on what there is.
+ * never on time or load. Below `lookback` bars a forecast is `exact` on what there is. Mode `rolling`, for
+ * models made for streams: see rolling.h; `exact` then replays the receptive field, to the same bytes.
  * All memory is taken by kr_live_init(). One thread at a time; different streams in different threads. */
 #ifndef KR_LIVE_H
 #define KR_LIVE_H
@@ -18,7 +19,7 @@ enum kr_mode { KR_MODE_AUTO, KR_MODE_EXACT, KR_MODE_ANCHORED, KR_MODE_ROLLING };
 extern const char *const kr_mode_names[]; /* "auto", "exact", "anchored", "rolling" */
 
 struct kr_live_config {
-    enum kr_mode mode; /* EXACT or ANCHORED: see kr_live_resolve() */
+    enum kr_mode mode; /* EXACT, ANCHORED or ROLLING: see kr_live_resolve() */
     size_t lookback, min_bars, horizon, max_context;
     size_t growth; /* rows an anchored window grows by; of this stream, shortened already */
     bool scale, join,
@@ -36,7 +37,8 @@ struct kr_live_config {
 
 /* Settle mode `auto` and growth (0: auto = min(max_context - lookback - horizon, lookback / 2)) for one
  * stream; growth is shortened by fnv1a64("iv|sym") mod (growth / 4) so that streams do not turn together.
- * `auto` takes anchored where the context leaves KR_MIN_GROWTH, else exact.
+ * `auto` takes rolling where the model can, else anchored where the context leaves KR_MIN_GROWTH, else exact.
+ * `model` NULL: one with normaliser `levels` and full attention.
  * Return: 0, or -EINVAL with a line naming keys and values (a mode that cannot be exact, sizes that do not
  * fit). */
 int kr_live_resolve(struct kr_live_config *config, const struct kr_model *model,
@@ -55,7 +57,7 @@ struct kr_live {
     const struct kr_model *model;
     struct kr_series series;
     struct kr_state state; /* anchored: the epoch's; exact: the last forecast's */
-    bool has_epoch;        /* anchored: state holds an epoch whose last row is the last bar */
+    bool has_epoch;        /* anchored, rolling: the state's last row is the last bar */
     bool clipped;          /* a value of that epoch was clipped */
     uint64_t epoch;        /* number of the current epoch, 1 for the first; 0: none yet */
     int64_t window_t0_ns;  /* open time of its first bar */
@@ -87,7 +89,7 @@ bool kr_live_ready(const struct kr_live *live);
 
 /* How a forecast came about. */
 struct kr_live_report {
-    enum kr_mode mode; /* EXACT or ANCHORED */
+    enum kr_mode mode; /* EXACT, ANCHORED or ROLLING */
     uint64_t epoch;    /* 0 in exact mode */
     size_t bars;       /* window length */
     int64_t win_t0_ns;

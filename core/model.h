@@ -8,6 +8,7 @@
 
 #include "core/base.h"
 #include "core/product.h"
+#include "core/returns.h"
 
 /* One pre-norm transformer block. */
 struct kr_block {
@@ -54,6 +55,7 @@ struct kr_model {
     struct kr_tokenizer tokenizer;
     struct kr_predictor predictor;
     enum kr_normaliser_kind normaliser; /* "normaliser", default "levels" */
+    struct kr_returns returns;          /* constants of the normaliser, if it is `returns` */
     size_t attention_window;            /* "attention_window", 0: everything before */
     char name[64];   /* last component of the predictor's folder that is not "predictor" */
     char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */

@@ -4,6 +4,7 @@
 #include "core/bar.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/returns_config.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -202,16 +203,6 @@ static int check_agreement(const struct checkpoint *predictor, const struct chec
                             "%s: attention_window: expected %zu as in %s, found %zu",
                             predictor->path, tokenizer->attention_window, tokenizer->path,
                             predictor->attention_window);
-    if (predictor->normaliser != KR_LEVELS)
-        return kr_error_set(
-            error, -ENOTSUP,
-            "%s: normaliser: expected \"levels\", found \"%s\", which this build does not run",
-            tokenizer->path, normaliser_names[tokenizer->normaliser]);
-    if (predictor->attention_window > 0)
-        return kr_error_set(
-            error, -ENOTSUP,
-            "%s: attention_window: expected 0, found %zu, which this build does not run",
-            predictor->path, predictor->attention_window);
     return 0;
 }
 
@@ -219,6 +210,7 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
                          struct kr_model_config *ret, struct kr_error *error)
 {
     struct checkpoint predictor = {.path = NULL}, tokenizer = {.path = NULL};
+    struct kr_returns returns = {0};
     bool learn_te = false;
     int code = read_predictor(predictor_folder, &predictor, &learn_te, error);
 
@@ -226,6 +218,8 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
         code = read_tokenizer(tokenizer_folder, &tokenizer, error);
     if (code == 0)
         code = check_agreement(&predictor, &tokenizer, error);
+    if (code == 0 && tokenizer.normaliser == KR_RETURNS)
+        code = kr_returns_read(tokenizer.path, tokenizer.json, &returns, error);
     if (code == 0)
         *ret = (struct kr_model_config){
             .shape = {.s1_bits = tokenizer.s1_bits,
@@ -242,6 +236,7 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
             .learn_te = learn_te,
             .normaliser = tokenizer.normaliser,
             .attention_window = tokenizer.attention_window,
+            .returns = returns,
         };
     close_checkpoint(&predictor);
     close_checkpoint(&tokenizer);

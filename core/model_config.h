@@ -18,12 +18,12 @@ struct kr_model_config {
     bool learn_te; /* calendar tables are learned: another name in the file */
     enum kr_normaliser_kind normaliser;
     size_t attention_window;
+    struct kr_returns returns; /* if the normaliser is `returns` */
 };
 
 /* Read `config.json` of both folders. Return: 0; -ENOENT or another negative errno of open();
  * -EBADMSG (not JSON, a key missing, of another type or out of range, the two disagree);
- * -ENOTSUP (d_in other than 6, s1_bits unlike s2_bits, normaliser "returns", an
- * attention_window); -ENOMEM. The line names the file, the key and the value. */
+ * -ENOTSUP (d_in other than 6, s1_bits unlike s2_bits); -ENOMEM. The line names the file, the key and the value. */
 int kr_model_config_read(const char *predictor_folder, const char *tokenizer_folder,
                          struct kr_model_config *ret, struct kr_error *error) kr_must_check;
 

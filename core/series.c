@@ -112,7 +112,7 @@ int kr_series_insert(struct kr_series *series, const struct kr_bar *bar)
     memmove(series->bars + i + 1, series->bars + i, (series->len - i) * sizeof(*series->bars));
     series->bars[i] = *bar;
     series->len++;
-    series->next_row++;
+    series->next_row += i > 0;
     return 0;
 }
 

@@ -112,26 +112,23 @@ static void *work(void *argument)
         requests->n_running--;
     }
     pthread_mutex_unlock(&requests->lock);
+    kd_crew_leave(&requests->crew);
     return NULL;
 }
 
 int kd_requests_start(struct kd_requests *requests, const struct kr_model *model,
                       struct kd_outbox *outbox, uint64_t ep, size_t n)
 {
-    *requests = (struct kd_requests){.model = model, .outbox = outbox, .ep = ep, .max_threads = n};
+    int status;
+
+    *requests = (struct kd_requests){.model = model, .outbox = outbox, .ep = ep};
     pthread_mutex_init(&requests->lock, NULL);
     pthread_cond_init(&requests->wake, NULL);
     requests->made = true;
-    requests->threads = kr_alloc(n, sizeof(*requests->threads));
-    if (!requests->threads)
-        return -ENOMEM;
-    for (; requests->n_threads < n; requests->n_threads++) {
-        int status = pthread_create(&requests->threads[requests->n_threads], NULL, work, requests);
-
-        if (status)
-            return -status;
-    }
-    return 0;
+    status = kd_crew_init(&requests->crew, n);
+    while (requests->crew.n < n && !status)
+        status = kd_crew_start(&requests->crew, work, requests);
+    return status;
 }
 
 bool kd_requests_put(struct kd_requests *requests, struct kd_request *request, size_t max_waiting)
@@ -140,7 +137,7 @@ bool kd_requests_put(struct kd_requests *requests, struct kd_request *request, s
 
     pthread_mutex_lock(&requests->lock);
     /* A thread that is free takes it at once, so it does not count as waiting. */
-    taken = requests->n_waiting + requests->n_running < requests->n_threads + max_waiting;
+    taken = requests->n_waiting + requests->n_running < requests->crew.n + max_waiting;
     if (taken) {
         request->next = NULL;
         if (requests->last)
@@ -169,16 +166,7 @@ bool kd_requests_stop(struct kd_requests *requests, int64_t end_ns)
     requests->stop = true;
     pthread_cond_broadcast(&requests->wake);
     pthread_mutex_unlock(&requests->lock);
-    while (requests->n_threads) {
-        struct timespec until = {.tv_sec = end_ns / INT64_C(1000000000),
-                                 .tv_nsec = end_ns % INT64_C(1000000000)};
-
-        if (pthread_clockjoin_np(requests->threads[requests->n_threads - 1], NULL, CLOCK_MONOTONIC,
-                                 &until))
-            return false;
-        requests->n_threads--;
-    }
-    return true;
+    return kd_crew_join(&requests->crew, end_ns);
 }
 
 void kd_requests_free(struct kd_requests *requests)
@@ -191,7 +179,7 @@ void kd_requests_free(struct kd_requests *requests)
         kd_request_free(&requests->first);
         requests->first = next;
     }
-    kr_freep(&requests->threads);
+    kd_crew_free(&requests->crew);
     pthread_cond_destroy(&requests->wake);
     pthread_mutex_destroy(&requests->lock);
     requests->made = false;

@@ -7,6 +7,7 @@
 #define KD_REQUESTS_H
 
 #include "daemon/config.h"
+#include "daemon/crew.h"
 #include "daemon/outbox.h"
 
 #include <pthread.h>
@@ -32,8 +33,7 @@ struct kd_requests {
     pthread_cond_t wake;
     struct kd_request *first, *last;
     size_t n_waiting, n_running;
-    pthread_t *threads; /* [max_threads] */
-    size_t n_threads, max_threads;
+    struct kd_crew crew;
     bool made, stop;
     atomic_bool cancel;
 };

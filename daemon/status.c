@@ -134,7 +134,7 @@ void kd_status_watchdog(void *context)
         kd_notify_watchdog();
         return;
     }
-    for (size_t i = 0; i < daemon->pool.n_started; i++)
+    for (size_t i = 0; i < daemon->pool.crew.n; i++)
         if (daemon->pool.workers[i].stalled)
             kd_say(KD_MSG_WORKER_STALLED, "worker %zu: no step for %lld s: no ping to the watchdog",
                    i, (long long)(daemon->watchdog_ns / SECOND_NS));

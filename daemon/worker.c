@@ -21,7 +21,7 @@ int kd_pool_init(struct kd_pool *pool, const struct kd_pool_config *config)
     pthread_cond_init(&pool->wake, NULL);
     pool->workers = kr_alloc(config->n_workers, sizeof(*pool->workers));
     pool->heap = kr_alloc(config->max_lanes + 1, sizeof(struct kd_lane *));
-    if (!pool->workers || !pool->heap)
+    if (!pool->workers || !pool->heap || kd_crew_init(&pool->crew, config->n_workers))
         return -ENOMEM;
     for (size_t i = 0; i < config->n_workers; i++)
         pool->workers[i] = (struct kd_worker){.pool = pool, .index = (unsigned)i};
@@ -53,6 +53,7 @@ void kd_pool_free(struct kd_pool *pool)
         free(pool->chunks);
         pool->chunks = next;
     }
+    kd_crew_free(&pool->crew);
     kr_freep(&pool->heap);
     kr_freep(&pool->workers);
     pthread_cond_destroy(&pool->wake);
@@ -169,7 +170,7 @@ size_t kd_pool_pending(struct kd_pool *pool)
     pthread_mutex_lock(&pool->lock);
     n = pool->n_pending;
     pthread_mutex_unlock(&pool->lock);
-    for (size_t i = 0; i < pool->n_started; i++)
+    for (size_t i = 0; i < pool->crew.n; i++)
         n += atomic_load(&pool->workers[i].busy);
     return n;
 }
@@ -178,7 +179,7 @@ bool kd_pool_moved(struct kd_pool *pool)
 {
     bool moved = true;
 
-    for (size_t i = 0; i < pool->n_started; i++) {
+    for (size_t i = 0; i < pool->crew.n; i++) {
         struct kd_worker *worker = &pool->workers[i];
         uint64_t steps = atomic_load(&worker->steps);
 
@@ -247,19 +248,17 @@ static void *work(void *argument)
             heap_push(pool, lane); /* this worker or another comes for it */
     }
     pthread_mutex_unlock(&pool->lock);
+    kd_crew_leave(&pool->crew);
     return NULL;
 }
 
 int kd_pool_start(struct kd_pool *pool)
 {
-    for (; pool->n_started < pool->config.n_workers; pool->n_started++) {
-        struct kd_worker *worker = &pool->workers[pool->n_started];
-        int status = pthread_create(&worker->thread, NULL, work, worker);
+    int status = 0;
 
-        if (status)
-            return -status;
-    }
-    return 0;
+    while (pool->crew.n < pool->config.n_workers && !status)
+        status = kd_crew_start(&pool->crew, work, &pool->workers[pool->crew.n]);
+    return status;
 }
 
 void kd_pool_cancel(struct kd_pool *pool)
@@ -269,18 +268,11 @@ void kd_pool_cancel(struct kd_pool *pool)
 
 bool kd_pool_stop(struct kd_pool *pool, int64_t end_ns)
 {
-    const struct timespec until = {.tv_sec = end_ns / INT64_C(1000000000),
-                                   .tv_nsec = end_ns % INT64_C(1000000000)};
-
     if (!pool->workers)
         return true;
     pthread_mutex_lock(&pool->lock);
     pool->stop = true;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    for (; pool->n_started; pool->n_started--)
-        if (pthread_clockjoin_np(pool->workers[pool->n_started - 1].thread, NULL, CLOCK_MONOTONIC,
-                                 &until))
-            return false;
-    return true;
+    return kd_crew_join(&pool->crew, end_ns);
 }

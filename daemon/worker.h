@@ -7,6 +7,7 @@
 #ifndef KD_WORKER_H
 #define KD_WORKER_H
 
+#include "daemon/crew.h"
 #include "daemon/job.h"
 
 #include <pthread.h>
@@ -30,7 +31,6 @@ struct kd_pool;
 /* One worker thread. */
 struct kd_worker {
     struct kd_pool *pool;
-    pthread_t thread;
     unsigned index;
     atomic_uint_fast64_t steps; /* moves while it works */
     atomic_bool busy;
@@ -53,7 +53,7 @@ struct kd_pool_config {
 struct kd_pool {
     struct kd_pool_config config;
     struct kd_worker *workers; /* [n_workers] */
-    size_t n_started;
+    struct kd_crew crew;
     pthread_mutex_t lock;
     pthread_cond_t wake;   /* a lane waits, or `stop` */
     struct kd_lane **heap; /* [max_lanes + 1], from 1: oldest first job on top */

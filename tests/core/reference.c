@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t kt_ref_first_row;
+
 static float *floats(size_t n)
 {
     float *memory = kr_alloc(n + KR_LANES, sizeof(float));
@@ -73,7 +75,7 @@ static void attend(const float *q, const float *k, const float *v, size_t stride
     free(e);
 }
 
-static void rotate(float *x, size_t position, size_t n_heads, size_t dim)
+static void rotate(float *x, int64_t position, size_t n_heads, size_t dim)
 {
     for (size_t head = 0; head < n_heads; head++)
         for (size_t j = 0; j < dim / 2; j++) {
@@ -92,7 +94,14 @@ static void norm(const float *x, const float *weight, float *y, size_t n, size_t
         kr_kernels()->rmsnorm(y + i * width, x + i * width, weight, width);
 }
 
-static void stack(const struct kr_stack *stack, float *x, size_t n, struct kt_kv *ret_kv)
+/* Rows out of n that the last one no longer sees. */
+static size_t unseen(size_t window, size_t n)
+{
+    return window && n > window ? n - window : 0;
+}
+
+static void stack(const struct kr_stack *stack, size_t window, float *x, size_t n,
+                  struct kt_kv *ret_kv)
 {
     size_t d = stack->d_model, dim = stack->head_dim, ff = stack->ff;
     float *normed = floats(n * d), *q = floats(n * d), *out = floats(n * d);
@@ -109,13 +118,16 @@ static void stack(const struct kr_stack *stack, float *x, size_t n, struct kt_kv
         linear(&block->k, normed, k, n);
         linear(&block->v, normed, v, n);
         for (size_t i = 0; i < n; i++) {
-            rotate(q + i * d, i, stack->n_heads, dim);
-            rotate(k + i * d, i, stack->n_heads, dim);
+            rotate(q + i * d, kt_ref_first_row + (int64_t)i, stack->n_heads, dim);
+            rotate(k + i * d, kt_ref_first_row + (int64_t)i, stack->n_heads, dim);
         }
         for (size_t i = 0; i < n; i++)
-            for (size_t head = 0; head < stack->n_heads; head++)
-                attend(q + i * d + head * dim, k + head * dim, v + head * dim, d, i + 1, dim,
+            for (size_t head = 0; head < stack->n_heads; head++) {
+                size_t first = unseen(window, i + 1), at = first * d + head * dim;
+
+                attend(q + i * d + head * dim, k + at, v + at, d, i + 1 - first, dim,
                        normed + i * d + head * dim);
+            }
         linear(&block->out, normed, out, n);
         for (size_t i = 0; i < n * d; i++)
             x[i] += out[i];
@@ -145,7 +157,7 @@ void kt_ref_encode(const struct kr_model *model, const float *x, size_t n, uint1
     float *rows = floats(n * t->d_model), *z = floats(n * t->n_bits);
 
     linear(&t->embed, x, rows, n);
-    stack(&t->encoder, rows, n, ret_kv);
+    stack(&t->encoder, model->attention_window, rows, n, ret_kv);
     linear(&t->quant_embed, rows, z, n);
     for (size_t i = 0; i < n; i++) {
         unsigned id[2] = {0, 0};
@@ -179,7 +191,7 @@ void kt_ref_predict(const struct kr_model *model, const uint16_t *s1, const uint
             x[i * d + j] += p->hour[stamps[i].hour * d + j] +
                             p->weekday[stamps[i].weekday * d + j] + p->day[stamps[i].day * d + j] +
                             p->month[stamps[i].month * d + j] + p->minute[stamps[i].minute * d + j];
-    stack(&p->trunk, x, n, ret_trunk);
+    stack(&p->trunk, model->attention_window, x, n, ret_trunk);
     norm(x, p->norm, ret_h, n, d);
     if (ret_dependency) {
         kv_init(ret_dependency, 1, n, d);
@@ -204,7 +216,7 @@ void kt_ref_decode(const struct kr_model *model, const uint16_t *s1, const uint1
             bits[i * t->n_bits + bit] = id >> bit % t->s1_bits & 1 ? unit : -unit;
         }
     linear(&t->post_quant_embed, bits, x, n);
-    stack(&t->decoder, x, n, ret_kv);
+    stack(&t->decoder, model->attention_window, x, n, ret_kv);
     linear(&t->head, x, ret_y, n);
     free(bits);
     free(x);
@@ -216,7 +228,7 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
                  size_t step, uint16_t *ret_s1, uint16_t *ret_s2)
 {
     const struct kr_predictor *p = &model->predictor;
-    size_t d = p->d_model, v = p->vocabulary, dim = d / KR_DEP_HEADS;
+    size_t d = p->d_model, v = p->vocabulary, dim = d / KR_DEP_HEADS, first;
     float *h = floats(n * d), *logits = floats(v), *q = floats(d), *mixed = floats(d),
           *x = floats(d);
     float *probabilities = floats(v);
@@ -230,9 +242,10 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
         kr_draw(request->key, request->as_of_ns, request->path, (uint32_t)step, 0), probabilities,
         order);
     linear(&p->dep_q, p->emb_s1 + *ret_s1 * d, q, 1);
+    first = unseen(model->attention_window, n);
     for (size_t head = 0; head < KR_DEP_HEADS; head++)
-        attend(q + head * dim, dependency.k + head * dim, dependency.v + head * dim, d, n, dim,
-               mixed + head * dim);
+        attend(q + head * dim, dependency.k + first * d + head * dim,
+               dependency.v + first * d + head * dim, d, n - first, dim, mixed + head * dim);
     linear(&p->dep_out, mixed, x, 1);
     for (size_t j = 0; j < d; j++)
         x[j] = h[(n - 1) * d + j] + x[j];
@@ -255,7 +268,9 @@ static void draw(const struct kr_model *model, const struct kt_ref_request *requ
 void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *request,
                  uint16_t *ret_s1, uint16_t *ret_s2, float *ret_bars)
 {
-    size_t n = request->n, total = n + request->horizon, context = request->max_context;
+    size_t n = request->n, total = n + request->horizon;
+    size_t context = model->attention_window ? SIZE_MAX : request->max_context;
+    struct kr_walk walk = request->walk ? *request->walk : (struct kr_walk){0};
     uint16_t *s1 = kr_alloc(total, sizeof(*s1)), *s2 = kr_alloc(total, sizeof(*s2));
     struct kr_stamp *stamps = kr_alloc(total, sizeof(*stamps));
     float *y = floats(total * KR_COLUMNS);
@@ -275,8 +290,16 @@ void kt_ref_path(const struct kr_model *model, const struct kt_ref_request *requ
         size_t end = in_last ? total : n + step + 1, first = end > context ? end - context : 0;
 
         kt_ref_decode(model, s1 + first, s2 + first, end - first, y, NULL);
-        kr_normaliser_invert(&request->normaliser, y + (n + step - first) * KR_COLUMNS,
-                             ret_bars + step * KR_COLUMNS);
+        if (request->walk) {
+            double v[KR_COLUMNS];
+
+            kr_walk_step(&walk, &model->returns, y + (n + step - first) * KR_COLUMNS, v);
+            for (int c = 0; c < KR_COLUMNS; c++)
+                ret_bars[step * KR_COLUMNS + c] = (float)v[c];
+        } else {
+            kr_normaliser_invert(&request->normaliser, y + (n + step - first) * KR_COLUMNS,
+                                 ret_bars + step * KR_COLUMNS);
+        }
     }
     memcpy(ret_s1, s1 + n, request->horizon * sizeof(*s1));
     memcpy(ret_s2, s2 + n, request->horizon * sizeof(*s2));
