@@ -205,6 +205,63 @@ static void drift_earns_its_weight(void)
     kr_calibrator_free(&calibrator);
 }
 
+/* What comes true lies off a centred forecast: a little may be chance and is doubted, much is not. */
+static void shift_is_doubted(void)
+{
+    static const double offs[2] = {0.1, 0.7};
+    double shift[2] = {0};
+
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t stream = 0; stream < 10; stream++) {
+            struct kt_random random = {.seed = 200 + stream};
+            struct kr_calibrator calibrator;
+            double members[32], q[N_LEVELS];
+
+            open_calibrator(&calibrator, 1, NULL);
+            for (int64_t row = 0; row < 100; row++) {
+                struct kr_ensemble ensemble = draw(&random, members, 32, 0, 0, 1);
+                struct kr_map map;
+
+                kr_calibrate(&calibrator, &ensemble, &map, q);
+                kr_calibrator_learn(&calibrator, &ensemble, SIGMA * (offs[i] + kt_normal(&random)),
+                                    q, row, row + 1);
+                kr_calibrator_settle(&calibrator);
+            }
+            shift[i] += calibrator.estimate[0].shift / 10;
+            kr_calibrator_free(&calibrator);
+        }
+    kt_note("after 100 origins: %.3f of 0.1, %.3f of 0.7", shift[0], shift[1]);
+    CU_ASSERT(shift[0] > 0 && shift[0] < 0.05);
+    CU_ASSERT(shift[1] > 0.3 && shift[1] < 0.7);
+}
+
+/* Two passes do what the definition says with all pairs of horizons. */
+static void pooling(void)
+{
+    struct kt_random random = {.seed = 5};
+    struct kr_calibrator calibrator;
+
+    open_calibrator(&calibrator, 24, NULL);
+    for (size_t step = 0; step < 24; step++)
+        for (size_t i = 0; i < KR_SUMS; i++)
+            calibrator.horizon[step].sum[i] = kt_uniform(&random);
+    kr_calibrator_settle(&calibrator);
+    for (size_t step = 0; step < 24; step++)
+        for (size_t i = 0; i < KR_SUMS; i++) {
+            double sum = 0, norm = 0;
+
+            for (size_t other = 0; other < 24; other++) {
+                double ratio =
+                    (double)(KR_MIN(step, other) + 1) / (double)(KR_MAX(step, other) + 1);
+
+                sum += ratio * ratio * ratio * calibrator.horizon[other].sum[i];
+                norm += ratio * ratio * ratio;
+            }
+            CLOSE_TO(calibrator.pooled[step][i], sum / norm, 1e-14);
+        }
+    kr_calibrator_free(&calibrator);
+}
+
 /* Estimates after few origins, averaged over streams. */
 static void learns_quickly(void)
 {
@@ -601,6 +658,8 @@ int main(void)
         {"mapped CRPS is unbiased", mapped_crps_is_unbiased},
         {"a perfect forecaster stays", perfect_stays},
         {"drift earns its weight", drift_earns_its_weight},
+        {"a shift is doubted", shift_is_doubted},
+        {"pooling", pooling},
         {"learns quickly", learns_quickly},
         {"recovers", recovers},
         {"every level", every_level},

@@ -316,6 +316,8 @@ static void one_score(void)
     CU_ASSERT_EQUAL(stream.trust.tally[1].n, 1);
     CU_ASSERT_EQUAL(stream.trust.pending.n, 0);
     CU_ASSERT_EQUAL(stream.trust.calibrator.n_learned, 2);
+    CU_ASSERT_EQUAL(stream.trust.calibrator.horizon[1].origin_row, 1);
+    CU_ASSERT_EQUAL(stream.trust.calibrator.last_row, 3);
     kr_trust_free(&stream.trust);
 }
 
