@@ -129,7 +129,7 @@ static void keys(void)
         CU_ASSERT_EQUAL(json_object_size(horizon), KR_ARRAY_LENGTH(each));
         for (size_t i = 0; i < KR_ARRAY_LENGTH(each); i++)
             KT_CHECK(json_object_get(horizon, each[i]) != NULL, "no %s", each[i]);
-        CU_ASSERT_EQUAL(json_integer_value(json_object_get(horizon, "h")), h);
+        CU_ASSERT_EQUAL(json_integer_value(json_object_get(horizon, "h")), (json_int_t)h);
         CU_ASSERT_DOUBLE_EQUAL(number(horizon, "skill"),
                                1 - number(horizon, "crps") / number(horizon, "crps_rw"), 1e-12);
         CU_ASSERT_TRUE(json_is_null(json_object_get(horizon, "cover90_cal")));
