@@ -2,9 +2,9 @@
 /* kronosctl predict: one forecast from a file, without a daemon. */
 #include "clients/ctl.h"
 #include "clients/forecast_output.h"
-#include "clients/named_calendar.h"
 #include "clients/offline.h"
 #include "clients/progress.h"
+#include "clients/source.h"
 #include "core/kernels.h"
 
 #include <errno.h>
@@ -22,9 +22,10 @@ static const char *const stamps[] = {"open", "close", NULL};
 static const char *const modes[] = {"auto", "exact", "anchored", "rolling", NULL};
 
 struct settings {
-    const char *predictor, *tokenizer, *bars, *uniforms, *timezone, *calendar, *config, *output;
+    const char *predictor, *tokenizer, *uniforms, *output;
+    struct kc_source_config source;
     struct kr_interval interval;
-    bool interval_given, horizon_given, paths_given, timezone_given, unit_given;
+    bool interval_given, horizon_given, paths_given, unit_given;
     size_t mode, stamp, format, time_unit;
     int64_t first_row;
     struct kc_offline_config offline;
@@ -34,11 +35,7 @@ struct settings {
 struct predict {
     struct settings settings;
     struct kr_model *model;
-    struct kr_zone *zone, *calendar_zone;
-    struct kr_calendar *calendar;
-    struct kc_calendar_section section;
-    struct kc_input_config source;
-    struct kc_input input;
+    struct kc_source source;
     double *uniforms;
     struct kc_offline offline;
     struct kc_progress progress;
@@ -48,100 +45,8 @@ static void close_all(struct predict *predict)
 {
     kc_offline_free(&predict->offline);
     free(predict->uniforms);
-    kc_input_free(&predict->input);
-    kr_calendar_free(&predict->calendar);
-    kc_calendar_section_free(&predict->section);
-    kr_zone_free(&predict->calendar_zone);
-    kr_zone_free(&predict->zone);
+    kc_source_close(&predict->source);
     kr_model_free(&predict->model);
-}
-
-static bool is_builtin_calendar(const char *name)
-{
-    return strcmp(name, "infer") == 0 || strcmp(name, "24x7") == 0 || strcmp(name, "weekdays") == 0;
-}
-
-/* The zone of naive stamps, and the section of a calendar by name, which may name a zone itself. */
-static int open_zone(struct predict *predict)
-{
-    struct settings *settings = &predict->settings;
-    struct kr_error error;
-    int r;
-
-    if (!is_builtin_calendar(settings->calendar)) {
-        r = kc_calendar_section_read(settings->config, settings->calendar, &predict->section,
-                                     &error);
-        if (r < 0)
-            return kc_fail(r == -ENOMEM ? KC_SYSTEM : KC_CONFIG, "%s", error.text);
-        if (predict->section.timezone && !settings->timezone_given)
-            settings->timezone = predict->section.timezone;
-    }
-    r = kr_zone_open(settings->timezone, &predict->zone, &error);
-    if (r < 0)
-        return kc_fail(r == -ENOMEM ? KC_SYSTEM : KC_USAGE, "--timezone: %s", error.text);
-    return 0;
-}
-
-static int read_input(struct predict *predict)
-{
-    const struct settings *settings = &predict->settings;
-    struct kr_error error;
-    int r;
-
-    predict->source = (struct kc_input_config){
-        .path = settings->bars,
-        .zone = predict->zone,
-        .stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN,
-        .interval = settings->interval_given ? &settings->interval : NULL,
-        .time_unit = settings->unit_given ? kc_time_units[settings->time_unit] : NULL};
-    r = kc_input_read(&predict->source, &predict->input, &error);
-    return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
-}
-
-static int make_named_calendar(struct predict *predict, struct kr_error *error)
-{
-    const struct kc_calendar_section *section = &predict->section;
-    const struct kr_zone *zone = predict->zone;
-    int r;
-
-    if (section->timezone && strcmp(section->timezone, predict->settings.timezone) != 0) {
-        r = kr_zone_open(section->timezone, &predict->calendar_zone, error);
-        if (r < 0)
-            return r;
-        zone = predict->calendar_zone;
-    }
-    return kr_calendar_new(zone, section->sessions, section->weekdays, section->holidays,
-                           &predict->calendar, error);
-}
-
-static int make_calendar(struct predict *predict)
-{
-    const struct kc_input *input = &predict->input;
-    const char *name = predict->settings.calendar;
-    struct kr_error error = {"out of memory"};
-    int64_t *open_ns;
-    int r;
-
-    if (strcmp(name, "infer") == 0 && input->n >= 2) {
-        open_ns = calloc(input->n, sizeof(*open_ns));
-        if (!open_ns)
-            return kc_fail(KC_SYSTEM, "out of memory");
-        for (size_t i = 0; i < input->n; i++)
-            open_ns[i] = input->bars[i].t_ns;
-        r = kr_calendar_infer(predict->zone, &input->interval, open_ns, input->n,
-                              &predict->calendar);
-        free(open_ns);
-    } else if (is_builtin_calendar(name)) {
-        r = kr_calendar_new(predict->zone, NULL, strcmp(name, "weekdays") == 0 ? "mon-fri" : NULL,
-                            NULL, &predict->calendar, &error);
-    } else {
-        r = make_named_calendar(predict, &error);
-    }
-    if (r < 0)
-        return r == -ENOMEM ? kc_fail(KC_SYSTEM, "out of memory")
-                            : kc_fail(KC_CONFIG, "%s: [calendar %s]: %s", predict->settings.config,
-                                      name, error.text);
-    return 0;
 }
 
 /* Sizes that depend on what the files hold. */
@@ -154,9 +59,9 @@ static int settle_sizes(struct predict *predict)
     int r;
 
     if (!offline->lookback)
-        offline->lookback = predict->input.tensors
-                                ? predict->input.n
-                                : KR_MIN(predict->input.n, (size_t)DEFAULT_LOOKBACK);
+        offline->lookback = predict->source.input.tensors
+                                ? predict->source.input.n
+                                : KR_MIN(predict->source.input.n, (size_t)DEFAULT_LOOKBACK);
     if (!settings->uniforms)
         return 0;
     r = kc_input_uniforms(settings->uniforms, &predict->uniforms, &paths, &horizon, &error);
@@ -183,6 +88,16 @@ static int load_model(struct predict *predict)
     kr_product_init();
     r = kr_model_load_or_builtin(settings->predictor, settings->tokenizer, &predict->model, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
+}
+
+static int open_source(struct predict *predict)
+{
+    struct settings *settings = &predict->settings;
+
+    settings->source.stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN;
+    settings->source.interval = settings->interval_given ? &settings->interval : NULL;
+    settings->source.time_unit = settings->unit_given ? kc_time_units[settings->time_unit] : NULL;
+    return kc_source_open(&predict->source, &settings->source);
 }
 
 static bool on_step(void *context, size_t step)
@@ -213,8 +128,8 @@ static int run(struct predict *predict)
                        "found %lld",
                        (long long)settings->first_row);
     kc_progress_start(&predict->progress, "sampling", "steps", offline->horizon);
-    r = kc_offline_run(&predict->offline, predict->model, offline, &predict->source,
-                       &predict->input, predict->calendar, &error);
+    r = kc_offline_run(&predict->offline, predict->model, offline, &predict->source.input_config,
+                       &predict->source.input, predict->source.calendar, &error);
     kc_progress_end(&predict->progress);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
@@ -230,7 +145,7 @@ static unsigned flags_of(const struct kr_live_report *report, const struct kr_su
 
 static int write_json(const struct predict *predict, const struct kr_summary *summary, FILE *file)
 {
-    const struct kr_bar *last = &predict->input.bars[predict->input.n - 1];
+    const struct kr_bar *last = &predict->source.input.bars[predict->source.input.n - 1];
     const struct kc_offline_config *offline = &predict->settings.offline;
     const struct kr_live_report *report = &predict->offline.report;
     const struct kw_forecast forecast = {
@@ -269,7 +184,7 @@ static int write_json(const struct predict *predict, const struct kr_summary *su
 static int write_summary(const struct predict *predict, FILE *file)
 {
     const struct kc_offline *offline = &predict->offline;
-    const struct kr_bar *last = &predict->input.bars[predict->input.n - 1];
+    const struct kr_bar *last = &predict->source.input.bars[predict->source.input.n - 1];
     struct kr_summary summary;
     int r = kr_summary_init(&summary, offline->paths.n_steps, offline->paths.n_paths,
                             default_levels, KR_ARRAY_LENGTH(default_levels), NULL);
@@ -308,7 +223,7 @@ static int check(char **argv, const struct settings *settings)
     if (!settings->predictor != !settings->tokenizer)
         return kc_usage_error(argv, "expected --predictor DIR and --tokenizer DIR, found %s",
                               settings->predictor ? "no --tokenizer" : "no --predictor");
-    if (!settings->bars)
+    if (!settings->source.bars)
         return kc_usage_error(argv, "expected --bars FILE, found none");
     if (kr_sampling_check(&settings->offline.sampling, &error) < 0)
         return kc_usage_error(argv, "%s", error.text);
@@ -320,11 +235,7 @@ static int predict_all(struct predict *predict)
     int status = load_model(predict);
 
     if (!status)
-        status = open_zone(predict);
-    if (!status)
-        status = read_input(predict);
-    if (!status)
-        status = make_calendar(predict);
+        status = open_source(predict);
     if (!status)
         status = settle_sizes(predict);
     if (!status)
@@ -335,9 +246,7 @@ static int predict_all(struct predict *predict)
 int kc_cmd_predict(int argc, char **argv)
 {
     struct predict predict = {
-        .settings = {.timezone = "UTC",
-                     .calendar = "infer",
-                     .config = KC_CONFIG_FILE,
+        .settings = {.source = {.timezone = "UTC", .calendar = "infer", .config = KC_CONFIG_FILE},
                      .interval = {"1m", INT64_C(60000000000)},
                      .offline = {.symbol = "X",
                                  .horizon = 24,
@@ -352,7 +261,7 @@ int kc_cmd_predict(int argc, char **argv)
         {"tokenizer", "DIR", "the tokenizer checkpoint (the built-in model)", KC_TEXT,
          &s->tokenizer, 0, 0, NULL, NULL},
         {"bars", "FILE", "bars: CSV, or .safetensors with bars, ts_ns and maybe future_ts_ns",
-         KC_TEXT, &s->bars, 0, 0, NULL, NULL},
+         KC_TEXT, &s->source.bars, 0, 0, NULL, NULL},
         {"symbol", "S", "of the market; addresses the draws (X)", KC_SYMBOL, &o->symbol, 0, 0, NULL,
          NULL},
         {"interval", "IV", "of the bars (as the file is spaced; for the draws 1m)", KC_INTERVAL,
@@ -382,7 +291,7 @@ int kc_cmd_predict(int argc, char **argv)
         {"uniforms", "FILE", "draws of your own: safetensors, uniforms [S,2H]", KC_TEXT,
          &s->uniforms, 0, 0, NULL, NULL},
         {"timezone", "TZ", "of the exchange, and of stamps that name none (UTC)", KC_TEXT,
-         &s->timezone, 0, 0, NULL, &s->timezone_given},
+         &s->source.timezone, 0, 0, NULL, &s->source.timezone_given},
         {"stamp", "open|close", "what the file's stamps mark (open)", KC_CHOICE, &s->stamp, 0, 0,
          stamps, NULL},
         {"time-unit", "s|ms|us|ns", "of stamps that are integers", KC_CHOICE, &s->time_unit, 0, 0,
@@ -390,9 +299,9 @@ int kc_cmd_predict(int argc, char **argv)
         {"calendar", "NAME",
          "when future bars open: infer, 24x7, weekdays, or a [calendar NAME] of "
          "--config (infer)",
-         KC_TEXT, &s->calendar, 0, 0, NULL, NULL},
-        {"config", "FILE", "where calendars stand (" KC_CONFIG_FILE ")", KC_TEXT, &s->config, 0, 0,
-         NULL, NULL},
+         KC_TEXT, &s->source.calendar, 0, 0, NULL, NULL},
+        {"config", "FILE", "where calendars stand (" KC_CONFIG_FILE ")", KC_TEXT, &s->source.config,
+         0, 0, NULL, NULL},
         {"raw", NULL, "the public model as it is: no scale, join, repair, flat answers", KC_FLAG,
          &o->raw, 0, 0, NULL, NULL},
         {"format", "FORMAT", "csv, json or safetensors (csv)", KC_CHOICE, &s->format, 0, 0, formats,

@@ -36,6 +36,7 @@ struct kc_command {
     int (*run)(int argc, char **argv); /* argv[0] is "kronosctl NAME"; returns the exit status */
 };
 
+int kc_cmd_backtest(int argc, char **argv);
 int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain, reset, by argv[0] */
 int kc_cmd_feed(int argc, char **argv);
 int kc_cmd_forecast(int argc, char **argv);

@@ -35,3 +35,8 @@ double kr_draw(uint64_t key, int64_t as_of_ns, uint32_t path, uint32_t step, uin
     kr_philox(counter, words, w);
     return (double)(((uint64_t)w[1] << 32 | w[0]) >> 11) * 0x1p-53;
 }
+
+double kr_draw_pit(uint64_t key, int64_t as_of_ns, uint32_t step)
+{
+    return kr_draw(key, as_of_ns, KR_DRAW_PIT_PATH, step, 2);
+}

@@ -3,7 +3,11 @@
  *
  * Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), key = low,
  * high 32 bits of (seed XOR fnv1a64("iv|sym")), counter = low32(as_of), high32(as_of), path,
- * 2 step + head. */
+ * 2 step + head.
+ *
+ * head 2 is the V of the randomised PIT (core/score.h). Its word 2 step + 2 would be that of the
+ * next step's s1, so it has a path of its own, KR_DRAW_PIT_PATH, that no path is numbered by: for
+ * horizon h (1 is the next bar) the counter is (as_of, KR_DRAW_PIT_PATH, 2 (h - 1) + 2). */
 #ifndef KR_DRAW_H
 #define KR_DRAW_H
 
@@ -17,5 +21,9 @@ void kr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]
 
 /* Uniform in [0, 1): (((u64)w1 << 32 | w0) >> 11) * 2^-53. head 0 draws s1, 1 draws s2. */
 double kr_draw(uint64_t key, int64_t as_of_ns, uint32_t path, uint32_t step, uint32_t head);
+
+#define KR_DRAW_PIT_PATH UINT32_MAX
+/* V of the randomised PIT for horizon `step` + 1 of the forecast made behind as_of. */
+double kr_draw_pit(uint64_t key, int64_t as_of_ns, uint32_t step);
 
 #endif

@@ -87,7 +87,7 @@ void kr_summary_free(struct kr_summary *summary)
 
 /* Shell's sort with Ciura's gaps: in place, short, and quick for tens to a few thousand values. (The C
  * library's qsort allocates above a kilobyte.) */
-static void sort(double *x, size_t n)
+void kr_sort(double *x, size_t n)
 {
     static const size_t gaps[] = {3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
 
@@ -147,7 +147,7 @@ static void finish_band(struct kr_summary *summary, struct kr_band *band, size_t
 
     band->mean[step] = mean_of(x, n);
     band->std[step] = std_of(x, n, band->mean[step]);
-    sort(x, n);
+    kr_sort(x, n);
     for (size_t i = 0; i < summary->n_levels; i++)
         band->q[i * summary->n_steps + step] =
             kr_quantile(x, n, summary->levels[i], &summary->tail);
@@ -159,7 +159,7 @@ static void finish_spread(struct kr_summary *summary, struct kr_spread *spread)
     size_t n = summary->n_paths;
 
     spread->mean = mean_of(x, n);
-    sort(x, n);
+    kr_sort(x, n);
     for (size_t i = 0; i < summary->n_levels; i++)
         spread->q[i] = kr_quantile(x, n, summary->levels[i], &summary->tail);
 }

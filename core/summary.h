@@ -83,6 +83,9 @@ size_t kr_summary_size_bytes(size_t max_steps, size_t max_paths, size_t n_levels
 void kr_summary_compute(struct kr_summary *summary, const float *paths, size_t n_paths,
                         size_t n_steps, double last_close);
 
+/* Sort ascending, in place, without allocating; x [n] holds no nan. */
+void kr_sort(double *x, size_t n);
+
 /* Quantile of m >= 1 sorted values: position tau (m + 1) between order statistics 1 .. m, linear, clamped
  * to the extremes (then *tail, if not NULL, is set true; otherwise it is left as it is). */
 double kr_quantile(const double *sorted, size_t m, double tau, bool *tail);

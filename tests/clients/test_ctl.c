@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"drain",   "feed",    "forecast", "load",     "ping",
-                                       "predict", "reload",  "reset",    "simulate", "snapshot",
-                                       "status",  "symbols", "version",  "watch"};
+static const char *const commands[] = {"backtest", "drain",   "feed",    "forecast", "load",
+                                       "ping",     "predict", "reload",  "reset",    "simulate",
+                                       "snapshot", "status",  "symbols", "version",  "watch"};
 
 static void help(void)
 {
@@ -138,6 +138,7 @@ static void completion(void)
         {"kronosctl predict --hor", "--horizon"},
         {"kronosctl watch --s", ""},
         {"kronosctl predict --format j", "json"},
+        {"kronosctl backtest --format t", "text"},
         {"kronosctl predict --mode = r", "rolling"},
     };
     const char *script = kt_source("../etc/bash-completion/kronosctl");

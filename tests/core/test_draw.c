@@ -54,6 +54,7 @@ static void addresses(void)
         KT_CHECK(key == cases[i].key, "case %zu: key %llx", i, (unsigned long long)key);
         KT_CHECK(u == cases[i].u, "case %zu: %a", i, u);
     }
+    CU_ASSERT_EQUAL(kr_draw_pit(0xdc2d0efd681404f, -1, 23), 0x1.d027abf88f866p-1);
     CU_ASSERT_EQUAL(kr_draw_key(0, "1m", "01234567890123456789012345678901"),
                     kr_fnv1a64("1m|01234567890123456789012345678901"));
 }

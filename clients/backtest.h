@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Walk-forward over a file of bars, by the code that serves a live stream: every bar is scored against
+ * the forecasts that wait for it, teaches the calibration, enters the model's state, and behind every
+ * K-th one a forecast is made. Draws are independent ones. */
+#ifndef KC_BACKTEST_H
+#define KC_BACKTEST_H
+
+#include "clients/source.h"
+#include "core/live.h"
+#include "core/trust.h"
+
+#include <stdio.h>
+
+struct kc_backtest_config {
+    const char *symbol, *interval; /* address of the draws */
+    size_t lookback;               /* bars of history before the first forecast, and the model's */
+    size_t horizon, paths, max_context;
+    size_t every; /* bars from one forecast to the next */
+    enum kr_mode mode;
+    struct kr_sampling sampling;
+    uint64_t seed;
+    bool raw;                                /* no scale, join, repair, flat answers */
+    void (*progress)(void *context, size_t); /* bars done; may be NULL */
+    void *context;
+};
+
+/* Levels 0.05, 0.10, .. 0.95; bands 0 .. 8 are central ones of 10 %, 20 %, .. 90 %. */
+#define KC_BACKTEST_LEVELS 19
+#define KC_BACKTEST_BANDS  9
+extern const double kc_backtest_levels[KC_BACKTEST_LEVELS];
+
+/* What came of one horizon. "cal" counts forecasts that said of themselves to be calibrated. */
+struct kc_backtest_horizon {
+    struct kr_tally tally; /* of all outcomes */
+    uint64_t n_cal;
+    uint64_t inside[KC_BACKTEST_BANDS];     /* raw quantiles, bounds included; of tally.n */
+    uint64_t inside_cal[KC_BACKTEST_BANDS]; /* calibrated ones; of n_cal */
+    uint64_t pit_cal[KR_PIT_BINS];          /* of n_cal */
+    double *lead,
+        *lead_cal; /* [tally.n] CRPS minus the walk's, raw and calibrated, in time order */
+};
+
+/* The last forecast. Quantiles are log-returns from last_close, [horizon][KC_BACKTEST_LEVELS]. */
+struct kc_backtest_last {
+    size_t index; /* of the bar it was made behind */
+    enum kr_trust_status status;
+    int64_t *t_ns; /* [horizon] */
+    double *raw, *cal;
+};
+
+struct kc_backtest {
+    enum kr_mode mode; /* resolved */
+    size_t n_steps;
+    uint64_t n_origins, n_calibrated;     /* forecasts; of which calibrated when they were made */
+    uint64_t n_unscored;                  /* steps whose bar never came */
+    double join_error;                    /* mean |ln(mean open of the first step / last close)| */
+    struct kc_backtest_horizon *horizons; /* [n_steps] */
+    struct kc_backtest_last last;
+};
+
+/* Origins are the bars lookback - 1, + every, .. that at least `horizon` bars follow; there is one at
+ * least. Return: 0; -EBADMSG (too few bars, a calendar that ends) with a line that names the file,
+ * -EINVAL (mode and sizes that do not fit the model), -EDOM, -ENOMEM. kc_backtest_free() whatever is
+ * returned. */
+int kc_backtest_run(struct kc_backtest *backtest, const struct kr_model *model,
+                    const struct kc_backtest_config *config, const struct kc_source *source,
+                    struct kr_error *error) kr_must_check;
+void kc_backtest_free(struct kc_backtest *backtest);
+
+/* Share of outcomes inside a central band, NaN without outcomes. */
+double kc_backtest_cover(const struct kc_backtest_horizon *horizon, size_t band, bool calibrated);
+
+/* The table for a person, horizons 1, 6, 12, 24 first; and one line of JSON: file, mode, origins,
+ * calibrated_origins, horizons [{h, crps, crps_rw, skill, skill_cal, cover90_raw, cover90_cal, pit_p,
+ * join_error}], null where nothing was counted. Return: 0, -EIO, -ENOMEM. */
+int kc_backtest_text(FILE *stream, const struct kc_backtest *backtest,
+                     const struct kc_backtest_config *config, const char *file) kr_must_check;
+int kc_backtest_json(FILE *stream, const struct kc_backtest *backtest,
+                     const char *file) kr_must_check;
+/* Fan of the last forecast, coverage, PIT histogram. Return: 0, -EIO, -ENOMEM. */
+int kc_backtest_plot(FILE *stream, const struct kc_backtest *backtest,
+                     const struct kc_backtest_config *config, const struct kc_input *input,
+                     const char *file) kr_must_check;
+
+#endif
