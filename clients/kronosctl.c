@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "clients/ctl.h"
+#include "clients/single.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ int main(int argc, char **argv)
     char name[64];
     int status;
 
+    kw_single_openblas(argv);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an output error like any other */
     if (argc < 2)
         return kc_fail(KC_USAGE, "expected a command, found none (see kronosctl --help)");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kronosd: the command line, and a list of initialisations with their exact reverse. */
+#include "clients/single.h"
 #include "core/kernels.h"
 #include "core/product.h"
 #include "daemon/daemon.h"
@@ -70,19 +71,6 @@ static void parse_options(int argc, char **argv, struct options *ret)
 
     argp_err_exit_status = EX_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, ret);
-}
-
-/* A threaded OpenBLAS starts its threads before main(), where no signal is blocked yet: a SIGTERM that one of
- * them takes ends the process on the spot. It reads the environment but once, so begin again with the
- * environment that keeps it to our threads. */
-static void keep_openblas_single(char **argv)
-{
-    const char *threads = getenv("OPENBLAS_NUM_THREADS");
-
-    if (threads && strcmp(threads, "1") == 0)
-        return;
-    if (setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
-        execv("/proc/self/exe", argv); /* if it fails: as we are */
 }
 
 /* Before any thread is there: all inherit it, and signalfd takes them. */
@@ -261,7 +249,7 @@ int main(int argc, char **argv)
     struct kr_error error;
     int result;
 
-    keep_openblas_single(argv);
+    kw_single_openblas(argv);
     parse_options(argc, argv, &options);
     if (load_config(&options, &config, &error))
         return refuse(&options, &error);

@@ -212,6 +212,18 @@ static void oversized(void)
     kt_daemon_end(&daemon_);
 }
 
+/* However many threads OpenBLAS would like to start before main(): SIGTERM is the daemon's to take. */
+static void openblas_threads(void)
+{
+    setenv("KT_OPENBLAS_DEFAULT", "1", 1);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_FATAL(kt_daemon_begin(&daemon_, ""));
+        CU_ASSERT_EQUAL(kt_daemon_stop(&daemon_), 0);
+        kt_daemon_end(&daemon_);
+    }
+    unsetenv("KT_OPENBLAS_DEFAULT");
+}
+
 /* Real markets */
 
 static size_t count_lines(const char *text)
@@ -344,6 +356,7 @@ int main(void)
     static const struct kt_test tests[] = {
         {"forecasts equal predict, byte for byte", equals_predict},
         {"a feed that sends too much is connected anew", oversized},
+        {"SIGTERM with a threaded OpenBLAS", openblas_threads},
         {"ETHBTC through feed and watch", ethbtc},
         {"a market full of gaps", gappy},
     };

@@ -172,7 +172,8 @@ static void run_child(const struct kt_daemon *daemon)
     if (getenv("KT_KRONOSD"))
         snprintf(binary, sizeof(binary), "%s", getenv("KT_KRONOSD"));
     setenv("NOTIFY_SOCKET", daemon->notify, 1);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    if (getenv("KT_OPENBLAS_DEFAULT"))
+        unsetenv("OPENBLAS_NUM_THREADS");
     unsetenv("JOURNAL_STREAM");
     if (log >= 0)
         dup2(log, STDERR_FILENO);
