@@ -116,6 +116,7 @@ static int run(struct predict *predict)
     int r;
 
     offline->mode = (enum kr_mode)settings->mode;
+    offline->first_row = settings->first_row;
     offline->interval = settings->interval.text;
     offline->keep_going = on_step;
     offline->context = predict;

@@ -23,7 +23,9 @@ int kc_offline_resolve(struct kc_offline_config *config, const struct kr_model *
     if (config->anchor && config->mode != KR_MODE_AUTO && config->mode != KR_MODE_ANCHORED)
         return kr_error_set(error, -EINVAL, "anchor: expected mode anchored beside it, found %s",
                             kr_mode_names[config->mode]);
-    if (config->anchor || config->mode == KR_MODE_ANCHORED) {
+    if (config->anchor)
+        live.mode = KR_MODE_ANCHORED;
+    if (live.mode == KR_MODE_ANCHORED && !model->attention_window) {
         /* One forecast needs no room to grow: what the daemon asks of an epoch does not apply. */
         config->mode = KR_MODE_ANCHORED;
         if (!config->anchor)
@@ -43,7 +45,9 @@ int kc_offline_resolve(struct kc_offline_config *config, const struct kr_model *
 static int reserve(struct kc_offline *offline, const struct kr_model *model,
                    const struct kc_offline_config *config, struct kr_error *error)
 {
-    struct kr_live_config live = {.mode = KR_MODE_EXACT, /* one window; its statistics by anchor */
+    bool rolling = config->mode == KR_MODE_ROLLING;
+    /* else one window, its statistics by anchor */
+    struct kr_live_config live = {.mode = rolling ? KR_MODE_ROLLING : KR_MODE_EXACT,
                                   .lookback = config->lookback,
                                   .min_bars = 1,
                                   .horizon = config->horizon,
@@ -57,6 +61,7 @@ static int reserve(struct kc_offline *offline, const struct kr_model *model,
 
     if (r < 0)
         return r;
+    offline->live.series.next_row = config->first_row;
     size = kr_live_generator_size(&live, config->paths);
     size.min_window = size.max_window; /* the one window there will be */
     r = kr_generator_init(&offline->generator, model, &size, error);

@@ -12,6 +12,7 @@ struct kc_offline_config {
     size_t lookback, horizon, paths, max_context;
     size_t anchor; /* mean and std cover so many first bars of the window; 0: as the mode says */
     enum kr_mode mode;
+    int64_t first_row; /* mode rolling: row number of the first bar */
     struct kr_sampling sampling;
     uint64_t seed;
     const double *uniforms; /* [paths][2 horizon], NULL: Philox */
