@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-static int64_t mono_ms(void)
+int64_t kt_mono_ms(void)
 {
     struct timespec now;
 
@@ -233,28 +233,33 @@ static bool find_notified(struct kt_daemon *daemon, const char *text)
     return found;
 }
 
+/* Its status is left for kt_daemon_stop(). */
+static bool has_ended(const struct kt_daemon *daemon)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)daemon->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
 bool kt_daemon_notified(struct kt_daemon *daemon, const char *text)
 {
-    int64_t end_ms = mono_ms() + KT_WAIT_MS;
-    int status, ended = 0;
-    bool found;
+    int64_t end_ms = kt_mono_ms() + KT_WAIT_MS;
+    bool found, ended = false;
 
     pthread_mutex_lock(&daemon->lock);
-    while (!(found = find_notified(daemon, text)) && mono_ms() < end_ms && !ended) {
+    while (!(found = find_notified(daemon, text)) && kt_mono_ms() < end_ms && !ended) {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         pthread_cond_timedwait(&daemon->more, &daemon->lock, &until);
-        ended = waitpid(daemon->pid, &status, WNOHANG);
+        ended = has_ended(daemon);
     }
+    found = found || find_notified(daemon, text); /* its last words */
     pthread_mutex_unlock(&daemon->lock);
-    if (ended) {
-        daemon->pid = 0;
-        kt_note("the daemon ended with status %d", status);
-    }
     if (!found)
-        kt_note("no notification %s", text);
+        kt_note("no notification %s%s", text, ended ? ": the daemon has ended" : "");
     return found;
 }
 
@@ -315,14 +320,14 @@ static void drop_notifications(const struct kt_daemon *daemon)
 
 int kt_daemon_stop(struct kt_daemon *daemon)
 {
-    int64_t end_ms = mono_ms() + 5000;
+    int64_t end_ms = kt_mono_ms() + 5000;
     int status = 0;
     pid_t ended = 0;
 
     if (daemon->pid <= 0)
         return -1;
     kill(daemon->pid, SIGTERM);
-    while (ended == 0 && mono_ms() < end_ms) {
+    while (ended == 0 && kt_mono_ms() < end_ms) {
         drop_notifications(daemon);
         ended = waitpid(daemon->pid, &status, WNOHANG);
         if (ended == 0)
@@ -433,144 +438,4 @@ void kt_feed_bar(void *feed, const struct kw_bar *bar)
         abort();
     kt_feed_send(feed, topic, buffer.data, buffer.size);
     msgpack_sbuffer_destroy(&buffer);
-}
-
-/* Listening */
-
-struct kronosd_subscriber *kt_subscribe(struct kt_daemon *daemon, const char *topic)
-{
-    const char *endpoint = daemon->publish;
-    const struct kronosd_subscriber_config config = {
-        .endpoints = &endpoint, .n_endpoints = 1, .topics = &topic, .n_topics = 1};
-    struct kronosd_subscriber *subscriber = NULL;
-    struct kr_error error;
-
-    if (kronosd_subscriber_open(daemon->zmq, &config, &subscriber, &error))
-        kt_note("%s", error.text);
-    return subscriber;
-}
-
-bool kt_receive(struct kronosd_subscriber *subscriber, struct kronosd_message *ret)
-{
-    struct kr_error error = {""};
-    int status = kronosd_receive(subscriber, KT_WAIT_MS, ret, &error);
-
-    if (status)
-        kt_note("no message: %s %s", strerror(-status), error.text);
-    return status == 0;
-}
-
-struct kronosd_control *kt_control(struct kt_daemon *daemon)
-{
-    struct kronosd_control *control = NULL;
-    struct kr_error error;
-
-    if (kronosd_control_open(daemon->zmq, daemon->control, &control, &error))
-        kt_note("%s", error.text);
-    return control;
-}
-
-static void read_status(const msgpack_object *root, struct kt_status *ret)
-{
-    const msgpack_object *rejected = kronosd_get(root, "rejected");
-    const msgpack_object *streams = kronosd_get(root, "streams");
-
-    *ret = (struct kt_status){
-        .received = kronosd_get_uint(root, "received", 0),
-        .accepted = kronosd_get_uint(root, "accepted", 0),
-        .duplicates = kronosd_get_uint(root, "duplicates", 0),
-        .forming = kronosd_get_uint(root, "forming", 0),
-        .forecasts = kronosd_get_uint(root, "forecasts", 0),
-        .skipped = kronosd_get_uint(root, "skipped", 0),
-        .backlog = kronosd_get_uint(root, "backlog", 0),
-        .live = kronosd_get_uint(streams, "live", 0),
-        .stale = kronosd_get_uint(streams, "stale", 0),
-        .faulted = kronosd_get_uint(streams, "faulted", 0),
-        .reanchoring = kronosd_get_uint(streams, "reanchoring", 0),
-    };
-    for (int reason = 0; reason < KW_REASONS; reason++) {
-        ret->reasons[reason] = kronosd_get_uint(rejected, kw_reason_names[reason], 0);
-        ret->rejected += ret->reasons[reason];
-    }
-}
-
-bool kt_settled(struct kt_daemon *daemon, uint64_t received, struct kt_status *ret)
-{
-    struct kronosd_subscriber *subscriber = kt_subscribe(daemon, "status|");
-    int64_t end_ms = mono_ms() + KT_WAIT_MS;
-    struct kronosd_message message;
-    unsigned n_quiet = 0;
-
-    *ret = (struct kt_status){0};
-
-    /* The last result of a worker is published by the main thread a moment after nothing waits any more: two
-     * quiet messages in a row. As long as something moves, it may take its time. */
-    while (n_quiet < 2 && mono_ms() < end_ms && kt_receive(subscriber, &message)) {
-        struct kt_status before = *ret;
-
-        read_status(message.root, ret);
-        KT_CHECK(kt_balanced(ret), "counts do not add up in a status message");
-        n_quiet = ret->received >= received && ret->backlog == 0 ? n_quiet + 1 : 0;
-        if (before.received != ret->received || before.backlog != ret->backlog)
-            end_ms = mono_ms() + KT_WAIT_MS;
-    }
-    kronosd_subscriber_close(&subscriber);
-    if (n_quiet < 2)
-        kt_note("not settled: received %llu of %llu, backlog %llu",
-                (unsigned long long)ret->received, (unsigned long long)received,
-                (unsigned long long)ret->backlog);
-    return n_quiet == 2;
-}
-
-bool kt_balanced(const struct kt_status *status)
-{
-    return status->received ==
-           status->accepted + status->rejected + status->duplicates + status->forming;
-}
-
-bool kt_event(struct kronosd_subscriber *subscriber, const char *kind, const char *reason,
-              uint64_t count)
-{
-    struct kronosd_message message;
-
-    while (kt_receive(subscriber, &message)) {
-        char found_kind[32], found_reason[32];
-
-        kronosd_get_string(message.root, "kind", found_kind, sizeof(found_kind));
-        kronosd_get_string(message.root, "reason", found_reason, sizeof(found_reason));
-        if (strcmp(found_kind, kind) == 0 && strcmp(found_reason, reason) == 0 &&
-            kronosd_get_uint(message.root, "count", 0) == count)
-            return true;
-    }
-    kt_note("no event %s %s %llu", kind, reason, (unsigned long long)count);
-    return false;
-}
-
-int kt_ask(struct kronosd_control *control, const char *op, const char *symbol,
-           const char *interval, const msgpack_object **ret)
-{
-    struct kr_error error = {""};
-    msgpack_packer *packer = kronosd_request_begin(control, op, symbol ? 2 : 0);
-    int status;
-
-    if (symbol) {
-        kronosd_pack_string(packer, "sym", symbol);
-        kronosd_pack_string(packer, "iv", interval);
-    }
-    status = kronosd_request(control, KT_WAIT_MS, ret, &error);
-    if (status && status != -EREMOTEIO)
-        kt_note("%s: %s", op, error.text);
-    return status;
-}
-
-bool kt_holds(const msgpack_object *array, const char *text)
-{
-    for (size_t i = 0; array && i < array->via.array.size; i++) {
-        const msgpack_object *item = &array->via.array.ptr[i];
-
-        if (item->type == MSGPACK_OBJECT_STR && item->via.str.size == strlen(text) &&
-            memcmp(item->via.str.ptr, text, strlen(text)) == 0)
-            return true;
-    }
-    return false;
 }

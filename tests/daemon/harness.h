@@ -5,11 +5,13 @@
 #ifndef KT_HARNESS_H
 #define KT_HARNESS_H
 
-#include "clients/client.h"
 #include "clients/wire.h"
 
 #include <pthread.h>
 #include <sys/types.h>
+
+/* Milliseconds of a clock that only rises. */
+int64_t kt_mono_ms(void);
 
 /* Deadline of one wait. */
 #define KT_WAIT_MS 60000
@@ -55,31 +57,6 @@ void kt_feed_send(void *feed, const char *topic, const void *data, size_t n_byte
 struct kw_bar kt_bar(const char *symbol, const char *interval, size_t i);
 void kt_feed_bar(void *feed, const struct kw_bar *bar);
 
-struct kronosd_subscriber *kt_subscribe(struct kt_daemon *daemon, const char *topic);
-/* The next message; false after KT_WAIT_MS. */
-bool kt_receive(struct kronosd_subscriber *subscriber, struct kronosd_message *ret);
-struct kronosd_control *kt_control(struct kt_daemon *daemon);
-
-/* Listen to `status` until `received` has come to n and nothing waits. The counts are then stable. */
-struct kt_status {
-    uint64_t received, accepted, rejected, duplicates, forming, forecasts, skipped, backlog;
-    uint64_t reasons[KW_REASONS];
-    uint64_t live, stale, faulted, reanchoring;
-};
-bool kt_settled(struct kt_daemon *daemon, uint64_t received, struct kt_status *ret);
-/* received = accepted + rejected + duplicates + forming. */
-bool kt_balanced(const struct kt_status *status);
-
-/* Read events of a subscriber to "event|" until one of this kind and reason has come to `count`. */
-bool kt_event(struct kronosd_subscriber *subscriber, const char *kind, const char *reason,
-              uint64_t count);
-
-/* One request without parameters but `sym` and `iv` (NULL: none). *ret is borrowed until the next. Return: as
- * kronosd_request(). */
-int kt_ask(struct kronosd_control *control, const char *op, const char *symbol,
-           const char *interval, const msgpack_object **ret);
-
-/* Is the text among the strings of an array? */
-bool kt_holds(const msgpack_object *array, const char *text);
+#include "tests/daemon/listen.h"
 
 #endif

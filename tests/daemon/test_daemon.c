@@ -148,7 +148,7 @@ static void subscriber_process(struct kt_daemon *daemon, int go, int heard)
         _exit(1);
     daemon->zmq = zmq_ctx_new(); /* one of its own */
     subscriber = kt_subscribe(daemon, "forecast|");
-    while (kronosd_receive(subscriber, KT_WAIT_MS, &message, NULL) == 0)
+    while (kt_receive(subscriber, &message))
         if (write(heard, "x", 1) < 0)
             break;
     _exit(0);

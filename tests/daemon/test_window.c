@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a worker does with a stream's jobs, without threads or sockets. */
 #include "daemon/window.h"
-#include "clients/client.h"
 #include "daemon/clock.h"
 #include "tests/daemon/harness.h"
 #include "tests/tap.h"
