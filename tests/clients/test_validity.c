@@ -365,7 +365,7 @@ static void limit_moves(void)
         }
 }
 
-/* `clipped` looks at the whole window under levels, at the last bar's inputs under returns. */
+/* `clipped` looks at all that a forecast sees. */
 static void spike(void)
 {
     static const double by[] = {1000, 0.001};
@@ -381,8 +381,7 @@ static void spike(void)
             for (int c = KR_OPEN; c <= KR_CLOSE; c++)
                 bars[N - back].v[c] *= by[i % 2];
             fill(bars, N);
-            sound("spike", kind, bars, JOINED | (kind == LEVELS || back == 1 ? CLIPPED : 0),
-                  REPAIRED);
+            sound("spike", kind, bars, JOINED | CLIPPED, REPAIRED);
         }
         walk(bars, 0); /* without it nothing is clipped */
         fill(bars, N);
