@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"backtest", "drain",   "feed",    "forecast", "load",
-                                       "ping",     "predict", "reload",  "reset",    "simulate",
-                                       "snapshot", "status",  "symbols", "version",  "watch"};
+static const char *const commands[] = {
+    "backtest", "drain", "feed",     "forecast", "load",   "ping",    "plot",    "predict",
+    "reload",   "reset", "simulate", "snapshot", "status", "symbols", "version", "watch"};
 
 static void help(void)
 {
