@@ -260,16 +260,17 @@ uint64_t kd_store_used_bytes(struct kd_store *store)
 
 /* Keys */
 
-size_t kd_store_key(const char *interval, const char *symbol, const int64_t *t_ns,
-                    unsigned char *ret)
+size_t kd_store_key(const char *interval, const char *symbol, unsigned char *ret)
 {
-    size_t n = (size_t)snprintf((char *)ret, KD_STORE_MAX_KEY, "%s|%s|", interval, symbol);
+    return (size_t)snprintf((char *)ret, KD_STORE_MAX_KEY, "%s|%s|", interval, symbol);
+}
 
-    if (!t_ns)
-        return n;
-    for (int i = 0; i < 8; i++)
-        ret[n++] = (unsigned char)(((uint64_t)*t_ns ^ UINT64_C(1) << 63) >> (56 - 8 * i));
-    return n;
+size_t kd_store_key_at(const void *key, size_t key_bytes, int64_t t_ns, unsigned char *ret)
+{
+    memmove(ret, key, key_bytes);
+    for (int i = 0; i < 8; i++) /* big-endian; the sign turned, so that those before 0 come first */
+        ret[key_bytes++] = (unsigned char)(((uint64_t)t_ns ^ UINT64_C(1) << 63) >> (56 - 8 * i));
+    return key_bytes;
 }
 
 /* Views */

@@ -116,10 +116,10 @@ void kd_batch_keep(struct kd_batch *batch, enum kd_table table, const void *pref
  * store's thread. */
 void kd_store_submit(struct kd_batch *batch, atomic_bool *lost);
 
-/* "iv|sym|", and behind it the time if `t_ns` is not NULL, into ret [KD_STORE_MAX_KEY]. Return: its
- * length. */
-size_t kd_store_key(const char *interval, const char *symbol, const int64_t *t_ns,
-                    unsigned char *ret);
+/* "iv|sym|" into ret [KD_STORE_MAX_KEY]. Return: its length. */
+size_t kd_store_key(const char *interval, const char *symbol, unsigned char *ret);
+/* A stream's key with a time behind it, likewise; rising times are rising keys. */
+size_t kd_store_key_at(const void *key, size_t key_bytes, int64_t t_ns, unsigned char *ret);
 
 /* Looking at what is committed. Any thread; one moment of the database from begin to end. */
 

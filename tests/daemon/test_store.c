@@ -85,12 +85,19 @@ static void refused(const struct kd_store_config *config, int expected, const ch
     kd_store_close(&store);
 }
 
+static size_t key_of(const char *symbol, const int64_t *t_ns, unsigned char *ret)
+{
+    size_t n = kd_store_key("1m", symbol, ret);
+
+    return t_ns ? kd_store_key_at(ret, n, *t_ns, ret) : n;
+}
+
 /* One row of a stream: n bytes of `c`. t_ns NULL: a row without a time. */
 static bool put(struct kd_store *store, enum kd_table table, const char *symbol,
                 const int64_t *t_ns, char c, size_t n, atomic_bool *lost)
 {
     unsigned char key[KD_STORE_MAX_KEY];
-    size_t n_key = kd_store_key("1m", symbol, t_ns, key);
+    size_t n_key = key_of(symbol, t_ns, key);
     struct kd_batch batch;
 
     if (!kd_store_begin(store, kd_store_put_bytes(n_key, n), 0, &batch))
@@ -116,7 +123,7 @@ static bool has(struct kd_store *store, enum kd_table table, const char *symbol,
                 const int64_t *t_ns, char c, size_t n)
 {
     unsigned char key[KD_STORE_MAX_KEY];
-    size_t n_key = kd_store_key("1m", symbol, t_ns, key), n_value = 0;
+    size_t n_key = key_of(symbol, t_ns, key), n_value = 0;
     const void *value = NULL;
     struct kd_view view;
     bool same;
@@ -145,7 +152,7 @@ static int see(void *context, const void *value, size_t n_bytes)
 static struct seen rows(struct kd_store *store, const char *symbol)
 {
     unsigned char prefix[KD_STORE_MAX_KEY];
-    size_t n = kd_store_key("1m", symbol, NULL, prefix);
+    size_t n = kd_store_key("1m", symbol, prefix);
     struct seen seen = {"", 0};
     struct kd_view view;
 
@@ -198,7 +205,7 @@ static void round_trip(void)
 static bool keep(struct kd_store *store, const char *symbol, int64_t from_ns, int64_t to_ns)
 {
     unsigned char prefix[KD_STORE_MAX_KEY];
-    size_t n = kd_store_key("1m", symbol, NULL, prefix);
+    size_t n = kd_store_key("1m", symbol, prefix);
     struct kd_batch batch;
 
     if (!kd_store_begin(store, KD_STORE_KEEP_BYTES, 0, &batch))
@@ -241,7 +248,7 @@ static void together(void)
     struct kd_store_config config = config_of(folder());
     struct kd_store *store;
     unsigned char key[KD_STORE_MAX_KEY];
-    size_t n_key = kd_store_key("1m", "A", NULL, key), n_seen = 0;
+    size_t n_key = kd_store_key("1m", "A", key), n_seen = 0;
 
     config.queue_bytes = 4 << 10; /* some twenty batches */
     store = open_with(&config);
@@ -580,7 +587,7 @@ static void least_recent(void)
         size_t n_key;
 
         snprintf(symbol, sizeof(symbol), "S%d", i);
-        n_key = kd_store_key("1m", symbol, NULL, key);
+        n_key = kd_store_key("1m", symbol, key);
         CU_ASSERT_TRUE_FATAL(kd_store_begin(store, KD_STORE_STREAM_BYTES, soon(), &batch));
         kd_batch_stream(&batch, key, n_key, (i * 37) % 50); /* 0 to 49, mixed */
         kd_store_submit(&batch, NULL);
@@ -614,7 +621,7 @@ static void killed(void)
     config.queue_bytes = 32 << 10; /* small groups */
     for (int round = 0; round < 20; round++) {
         unsigned char key[KD_STORE_MAX_KEY];
-        size_t n_key = kd_store_key("1m", "A", NULL, key), n_a = 0, n_b = 0;
+        size_t n_key = kd_store_key("1m", "A", key), n_a = 0, n_b = 0;
         const void *a = NULL, *b = NULL;
         struct kd_store *store = NULL;
         struct kd_view view;
