@@ -248,6 +248,19 @@ const struct kd_store_counts *kd_store_counts(const struct kd_store *store)
     return &store->counts;
 }
 
+size_t kd_store_streams(struct kd_store *store)
+{
+    struct kd_view view = {0};
+    MDB_stat stat = {0};
+
+    if (kd_view_begin(store, &view))
+        return 0;
+    if (mdb_stat(view.txn, store->tables[KD_TABLE_STREAMS], &stat))
+        stat.ms_entries = 0;
+    kd_view_end(&view);
+    return stat.ms_entries;
+}
+
 uint64_t kd_store_used_bytes(struct kd_store *store)
 {
     MDB_envinfo info;

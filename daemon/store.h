@@ -86,6 +86,8 @@ bool kd_store_stop(struct kd_store *store, int64_t end_ns);
 const struct kd_store_counts *kd_store_counts(const struct kd_store *store);
 /* Why the last failed group failed, into ret [size]; "" if none has. Any thread. */
 void kd_store_fault(struct kd_store *store, char *ret, size_t size);
+/* Streams in the file. */
+size_t kd_store_streams(struct kd_store *store);
 /* Bytes of the file that are in use. */
 uint64_t kd_store_used_bytes(struct kd_store *store);
 
