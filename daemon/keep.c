@@ -17,7 +17,7 @@ void kd_keep_init(struct kd_keep *keep, struct kd_store *store, const char *inte
 {
     keep->store = store;
     keep->key_bytes = kd_store_key(interval, symbol, keep->key);
-    keep->changed = false;
+    keep->looked = keep->forget = keep->changed = false;
     keep->n_forecasts = 0;
     atomic_init(&keep->waits, false);
     atomic_init(&keep->lost, false);
@@ -97,7 +97,8 @@ void kd_keep_restore(struct kd_keep *keep, struct kr_trust *trust, struct kd_res
     struct reading reading = {.trust = trust, .restored = &restored};
     struct kd_view view;
 
-    if (keep->store) {
+    if (keep->store && !keep->looked) {
+        keep->looked = true;
         if (kd_view_begin(keep->store, &view) == 0) {
             restore(keep, &view, &reading);
             kd_view_end(&view);
@@ -114,6 +115,14 @@ void kd_keep_restore(struct kd_keep *keep, struct kr_trust *trust, struct kd_res
 void kd_keep_changed(struct kd_keep *keep)
 {
     keep->changed = keep->store != NULL;
+}
+
+void kd_keep_forget(struct kd_keep *keep)
+{
+    if (!keep->store)
+        return;
+    keep->looked = keep->forget = keep->changed = true;
+    keep->n_forecasts = 0;
 }
 
 bool kd_keep_wants(const struct kd_keep *keep)
@@ -166,37 +175,53 @@ static void put_entries(const struct kd_keep *keep, const struct kr_pending *pen
     kd_batch_keep(batch, KD_TABLE_PENDING, keep->key, keep->key_bytes, from_ns, to_ns);
 }
 
-bool kd_keep_save(struct kd_keep *keep, const struct kr_trust *trust, int64_t end_ns)
+static void put_records(const struct kd_keep *keep, const struct kr_trust *trust, size_t first,
+                        struct kd_batch *batch)
 {
     const struct kr_pending *pending = &trust->pending;
-    size_t first, n_trust, n_state, written;
-    struct kd_batch batch;
+    size_t n_trust = kr_trust_record_bytes(trust), n_state = kr_pending_state_record_bytes(pending);
+    size_t written;
     void *value;
     int status;
 
-    if (!kd_keep_wants(keep))
-        return true;
-    if (atomic_exchange(&keep->lost, false))
-        keep->n_forecasts = 0;
-    keep->changed = true;
-    first = first_new(keep, pending);
-    if (!kd_store_begin(keep->store, save_bytes(keep, trust, first), end_ns, &batch)) {
-        atomic_store(&keep->waits, true);
-        return false;
-    }
-    n_trust = kr_trust_record_bytes(trust);
-    value = kd_batch_put(&batch, KD_TABLE_CALIBRATION, keep->key, keep->key_bytes, n_trust);
+    value = kd_batch_put(batch, KD_TABLE_CALIBRATION, keep->key, keep->key_bytes, n_trust);
     status = kr_trust_pack(trust, value, n_trust, &written);
     assert(status == 0 && written == n_trust);
-    put_entries(keep, pending, first, &batch);
-    n_state = kr_pending_state_record_bytes(pending);
-    value = kd_batch_put(&batch, KD_TABLE_PENDING_STATE, keep->key, keep->key_bytes, n_state);
+    put_entries(keep, pending, first, batch);
+    value = kd_batch_put(batch, KD_TABLE_PENDING_STATE, keep->key, keep->key_bytes, n_state);
     status = kr_pending_pack_state(pending, value, n_state, &written);
     assert(status == 0 && written == n_state);
     (void)status;
-    kd_batch_stream(&batch, keep->key, keep->key_bytes, kd_wall_ns());
-    keep->n_forecasts = pending->counts.forecasts;
-    keep->changed = false;
+    kd_batch_stream(batch, keep->key, keep->key_bytes, kd_wall_ns());
+}
+
+bool kd_keep_save(struct kd_keep *keep, const struct kr_trust *trust, int64_t end_ns)
+{
+    size_t first = 0, bytes = keep->forget ? KD_STORE_KEEP_BYTES : 0;
+    struct kd_batch batch;
+
+    if (!kd_keep_wants(keep))
+        return true;
+    if (atomic_exchange(&keep->lost, false)) {
+        keep->n_forecasts = 0;
+        keep->forget |= !trust; /* it may have been that */
+        bytes = keep->forget ? KD_STORE_KEEP_BYTES : 0;
+    }
+    keep->changed = true;
+    if (trust) {
+        first = first_new(keep, &trust->pending);
+        bytes += save_bytes(keep, trust, first);
+    }
+    if (!kd_store_begin(keep->store, bytes, end_ns, &batch)) {
+        atomic_store(&keep->waits, true);
+        return false;
+    }
+    if (keep->forget)
+        kd_batch_drop(&batch, keep->key, keep->key_bytes);
+    if (trust)
+        put_records(keep, trust, first, &batch);
+    keep->n_forecasts = trust ? trust->pending.counts.forecasts : 0;
+    keep->forget = keep->changed = false;
     atomic_store(&keep->waits, false);
     kd_store_submit(&batch, &keep->lost);
     return true;

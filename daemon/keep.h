@@ -18,6 +18,8 @@ struct kd_keep {
     struct kd_store *store; /* NULL: nothing is kept */
     unsigned char key[KD_STORE_MAX_KEY];
     size_t key_bytes;
+    bool looked;          /* what was there has been restored, or was not wanted */
+    bool forget;          /* everything that is there is to be deleted first */
     bool changed;         /* since the last submission */
     uint64_t n_forecasts; /* of pending.counts.forecasts, submitted so far */
     atomic_bool waits;    /* changed, and not submitted: any thread may look */
@@ -42,14 +44,16 @@ struct kd_restored {
                            waiting steps are then counted as unscored */
 };
 
-/* Into a trust as kr_trust_init() left it. */
+/* Into a trust as kr_trust_init() left it; the first time only. */
 void kd_keep_restore(struct kd_keep *keep, struct kr_trust *trust, struct kd_restored *ret);
 
+/* The stream was reset: what is there goes, and what comes begins anew. */
+void kd_keep_forget(struct kd_keep *keep);
 /* The trust has changed. */
 void kd_keep_changed(struct kd_keep *keep);
 /* Is there anything to submit? */
 bool kd_keep_wants(const struct kd_keep *keep);
-/* Submit what has changed, if anything has; waits for room until end_ns (monotonic), 0: not at all.
+/* Submit what has changed, if anything has; trust NULL: there is none. Waits for room until end_ns (monotonic), 0: not at all.
  * Return: false if there was no room: `waits` is set. */
 bool kd_keep_save(struct kd_keep *keep, const struct kr_trust *trust, int64_t end_ns);
 

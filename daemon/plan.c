@@ -87,13 +87,6 @@ static int widest(const struct kd_config *config, const struct kd_settings *sett
 
 /* ---- sizes ---- */
 
-struct kr_pending_size kd_plan_pending(const struct kd_settings *settings)
-{
-    return (struct kr_pending_size){.max_steps = settings->horizon,
-                                    .max_paths = settings->paths,
-                                    .n_levels = settings->n_levels};
-}
-
 size_t kd_plan_forecast_message(size_t horizon, size_t n_levels)
 {
     struct sum sum = {2048, false}; /* keys, names, params, lat, topic */
@@ -211,7 +204,7 @@ static int refuse(const struct kd_config *config, size_t line, const char *patte
 /* Remember the stream whose records are largest. Return: false if they are larger than any memory. */
 static bool more_to_keep(const struct kd_settings *settings, struct kd_plan *plan)
 {
-    const struct kr_pending_size pending = kd_plan_pending(settings);
+    const struct kr_pending_size pending = kd_scoring_size(settings, NULL);
     struct kd_keep_plan keep, most = {0};
 
     if (plan->pending.max_steps && !kd_keep_plan(&plan->pending, 1, &most))

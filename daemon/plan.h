@@ -45,9 +45,6 @@ int kd_plan_live(const struct kd_config *config, const struct kd_settings *setti
                  const struct kr_model *model, const char *interval, const char *symbol,
                  struct kr_live_config *ret, struct kr_error *error) kr_must_check;
 
-/* The forecasts of such a stream that wait for their bars: what its trust is made for. */
-struct kr_pending_size kd_plan_pending(const struct kd_settings *settings);
-
 /* Bytes that one stream takes: live window, the main thread's series, its last messages. 0 on
  * overflow. */
 size_t kd_plan_stream_bytes(const struct kd_config *config, const struct kd_settings *settings,

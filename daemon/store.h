@@ -109,6 +109,8 @@ bool kd_store_begin(struct kd_store *store, size_t bytes, int64_t end_ns, struct
 /* Put a record. Return: where its value is to be written now. Asserts that there is room. */
 void *kd_batch_put(struct kd_batch *batch, enum kd_table table, const void *key, size_t key_bytes,
                    size_t value_bytes);
+/* Delete everything of a stream. Takes KD_STORE_KEEP_BYTES. */
+void kd_batch_drop(struct kd_batch *batch, const void *key, size_t key_bytes);
 /* Note that the stream of this key was written at wall_ns. Takes KD_STORE_STREAM_BYTES. */
 void kd_batch_stream(struct kd_batch *batch, const void *key, size_t key_bytes, int64_t wall_ns);
 /* Delete the rows of a stream whose time is outside [from_ns, to_ns]; all if from_ns > to_ns. */

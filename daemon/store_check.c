@@ -129,8 +129,7 @@ static int collect(MDB_txn *txn, MDB_dbi table, struct written *ret, size_t n, s
     return code == MDB_NOTFOUND ? 0 : code;
 }
 
-/* All rows whose keys begin with the prefix. */
-static int drop(MDB_txn *txn, MDB_dbi table, const void *prefix, size_t n_bytes)
+int kd_store_drop(MDB_txn *txn, MDB_dbi table, const void *prefix, size_t n_bytes)
 {
     MDB_val key = {n_bytes, (void *)(uintptr_t)prefix}, value;
     MDB_cursor *cursor;
@@ -164,7 +163,7 @@ int kd_store_drop_oldest(struct kd_store *store, MDB_txn *txn)
     qsort(all, n, sizeof(*all), by_time);
     for (size_t i = 0; i + store->config.max_streams < n && code == 0; i++) {
         for (int table = 0; table < KD_TABLES && code == 0; table++)
-            code = drop(txn, store->tables[table], all[i].key, all[i].key_bytes);
+            code = kd_store_drop(txn, store->tables[table], all[i].key, all[i].key_bytes);
         atomic_fetch_add(&store->counts.dropped, 1);
     }
     free(all);

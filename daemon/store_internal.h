@@ -60,6 +60,8 @@ int kd_store_lengthen(struct kd_store *store, struct kr_error *error) kr_must_ch
 int kd_store_walk(struct kd_store *store, MDB_txn *txn);
 /* At both ends of each table; for a transaction that is not committed. */
 int kd_store_try_writing(struct kd_store *store, MDB_txn *txn);
+/* All rows whose keys begin with the prefix. */
+int kd_store_drop(MDB_txn *txn, MDB_dbi table, const void *prefix, size_t n_bytes);
 int kd_store_drop_oldest(struct kd_store *store, MDB_txn *txn);
 
 /* store_queue.c */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum kind { PUT, KEEP, LOST };
+enum kind { PUT, KEEP, DROP, LOST };
 
 /* One operation; its key and value, or the two times, follow. The next begins aligned behind them. */
 struct operation {
@@ -144,6 +144,11 @@ void kd_batch_keep(struct kd_batch *batch, enum kd_table table, const void *pref
     memcpy(at + prefix_bytes, range, sizeof(range));
 }
 
+void kd_batch_drop(struct kd_batch *batch, const void *key, size_t key_bytes)
+{
+    memcpy(begin(batch, DROP, KD_TABLES, key_bytes, 0) + 1, key, key_bytes);
+}
+
 void kd_batch_stream(struct kd_batch *batch, const void *key, size_t key_bytes, int64_t wall_ns)
 {
     const size_t n = KR_RECORD_FRAME + 8;
@@ -213,6 +218,7 @@ static int apply(struct kd_store *store, MDB_txn *txn, const struct operation *o
     MDB_val key = {operation->key_bytes, at};
     MDB_val value = {operation->value_bytes, at + operation->key_bytes};
     int64_t range[2];
+    int code = 0;
 
     switch (operation->kind) {
     case PUT:
@@ -220,6 +226,10 @@ static int apply(struct kd_store *store, MDB_txn *txn, const struct operation *o
     case KEEP:
         memcpy(range, value.mv_data, sizeof(range));
         return keep(txn, store->tables[operation->table], at, operation->key_bytes, range);
+    case DROP:
+        for (int table = 0; table < KD_TABLES && code == 0; table++)
+            code = kd_store_drop(txn, store->tables[table], at, operation->key_bytes);
+        return code;
     case LOST:
         break;
     }
