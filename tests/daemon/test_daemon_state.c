@@ -2,6 +2,7 @@
 /* Calibration on disk, with the real daemon: a restart goes on where it was, another model or
  * temperature begins anew and says so, a killed daemon leaves a sound file, a full disk stops no
  * forecast, and what cannot be used is refused at the start. */
+#include "tests/daemon/damage.h"
 #include "tests/daemon/harness.h"
 #include "tests/tap.h"
 
@@ -239,6 +240,34 @@ static void in_between(void)
     heard_free(&second);
 }
 
+/* A shorter history, so that window and rows are others: what waited is scored as if nothing had been. */
+static void shorter_history(void)
+{
+    static struct heard whole, first, second;
+    struct kt_daemon daemon = {0};
+
+    CU_ASSERT_FATAL(kt_daemon_begin(&daemon, ""));
+    feed(&daemon, 0, 0, STOP + HORIZON, &whole);
+    end(&daemon);
+    CU_ASSERT_FATAL(kt_daemon_begin(&daemon, state_line("")));
+    feed(&daemon, 0, 0, STOP, &first);
+    CU_ASSERT_EQUAL(kt_daemon_stop(&daemon), 0);
+    CU_ASSERT_FATAL(kt_daemon_start(&daemon));
+    feed(&daemon, 0, STOP - 40, STOP + HORIZON, &second);
+    end(&daemon);
+    /* forecasts of before the stop but for the last one, which was made again */
+    for (size_t i = STOP; i < STOP + HORIZON; i++)
+        for (size_t h = i - STOP + 2; h <= HORIZON; h++)
+            KT_CHECK(same(&whole.score[i][h - 1], &second.score[i][h - 1]),
+                     "score of bar %zu at %zu", i, h);
+    for (size_t i = 0; i < STOP; i++)
+        for (size_t h = 0; h < HORIZON; h++)
+            CU_ASSERT_EQUAL(second.score[i][h].size, 0);
+    heard_free(&whole);
+    heard_free(&first);
+    heard_free(&second);
+}
+
 /* Restarted with other lines: the calibration begins anew, with an event. */
 static void begins_anew(const char *lines, const char *reason)
 {
@@ -290,6 +319,68 @@ static void other_model(void)
     snprintf(lines, sizeof(lines), "[model] predictor = %s\n[model] tokenizer = %s\n", predictor,
              tokenizer);
     begins_anew(lines, "parameters");
+}
+
+/* Reset on the control socket: neither in this run nor the next does the old come back. */
+static void reset(void)
+{
+    struct kt_daemon daemon = {0};
+    struct kronosd_control *control;
+    const msgpack_object *reply;
+    char status[32];
+    uint64_t n;
+
+    CU_ASSERT_FATAL(kt_daemon_begin(&daemon, state_line("")));
+    feed(&daemon, 0, 0, 100, NULL);
+    await_commit(&daemon);
+    control = kt_control(&daemon);
+    CU_ASSERT_EQUAL(kt_ask(control, "reset", "AAA", "1m", &reply), 0);
+    kronosd_control_close(&control);
+    feed(&daemon, 0, 0, 40, NULL);
+    read_cal(&daemon, status, &n);
+    KT_CHECK(n < 20, "n %" PRIu64, n);
+    control = kt_control(&daemon);
+    CU_ASSERT_EQUAL(kt_ask(control, "reset", "AAA", "1m", &reply), 0);
+    kronosd_control_close(&control);
+    CU_ASSERT_EQUAL(kt_daemon_stop(&daemon), 0); /* no bar behind it */
+    CU_ASSERT_FATAL(kt_daemon_start(&daemon));
+    feed(&daemon, 0, 0, 40, NULL);
+    CU_ASSERT_EQUAL(counter(&daemon, "restored"), 0);
+    read_cal(&daemon, status, &n);
+    KT_CHECK(n < 20, "n %" PRIu64, n);
+    end(&daemon);
+}
+
+/* Damaged records: said, counted, and the stream goes on. */
+static void damaged(void)
+{
+    static const struct {
+        const char *table, *kind, *reason;
+        uint64_t n_restored;
+    } cases[] = {{"calibration", "recalibrated", "damaged", 0}, {"pending", "state", "unread", 1}};
+
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(cases); i++) {
+        struct kt_daemon daemon = {0};
+        struct kronosd_subscriber *events;
+        char more[512], directory[512];
+
+        snprintf(more, sizeof(more), "%s", state_line(""));
+        snprintf(directory, sizeof(directory), "%.*s", (int)strcspn(strchr(more, '/'), "\n"),
+                 strchr(more, '/'));
+        CU_ASSERT_FATAL(kt_daemon_begin(&daemon, more));
+        feed(&daemon, 0, 0, 80, NULL);
+        CU_ASSERT_EQUAL(kt_daemon_stop(&daemon), 0);
+        kt_damage_row(directory, cases[i].table, 0);
+        CU_ASSERT_FATAL(kt_daemon_start(&daemon));
+        events = kt_subscribe(&daemon, "event|");
+        feed(&daemon, 0, 0, 90, NULL);
+        CU_ASSERT_TRUE(kt_event(events, cases[i].kind, cases[i].reason, 1));
+        kronosd_subscriber_close(&events);
+        CU_ASSERT_EQUAL(counter(&daemon, "unread"), 1);
+        CU_ASSERT_EQUAL(counter(&daemon, "damaged"), 1 - cases[i].n_restored);
+        CU_ASSERT_EQUAL(counter(&daemon, "restored"), cases[i].n_restored);
+        end(&daemon);
+    }
 }
 
 /* Killed: what was committed is there, and n is what it was. */
@@ -405,8 +496,11 @@ int main(void)
     static const struct kt_test tests[] = {
         {"restarted, against never stopped", restarted},
         {"bars of the time in between", in_between},
+        {"a shorter history", shorter_history},
         {"another temperature", other_temperature},
         {"another model", other_model},
+        {"reset", reset},
+        {"damaged records", damaged},
         {"killed", killed},
         {"killed while it writes", killed_at_work},
         {"no room on the disk", no_space},

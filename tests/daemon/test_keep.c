@@ -5,10 +5,11 @@
 
 #include "core/bar.h"
 #include "daemon/clock.h"
+#include "daemon/scoring.h"
 #include "tests/core/market.h"
+#include "tests/daemon/damage.h"
 #include "tests/tap.h"
 
-#include <lmdb.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,23 @@ static unsigned char *bytes_of(const struct kr_trust *trust, size_t *ret_n)
     return bytes;
 }
 
+/* Such bytes of `like` into a trust of the same sizes. */
+static void load(struct kr_trust *trust, const unsigned char *bytes, const struct kr_trust *like)
+{
+    const struct kr_pending *pending = &like->pending;
+    size_t n = kr_trust_record_bytes(like), n_state = kr_pending_state_record_bytes(pending);
+    const unsigned char *at = bytes + n + n_state;
+
+    CU_ASSERT_EQUAL(kr_trust_unpack(trust, bytes, n), 0);
+    for (size_t i = 0; i < pending->n; i++) {
+        size_t n_entry = kr_pending_entry_record_bytes(pending, kr_pending_at(pending, i));
+
+        CU_ASSERT_EQUAL(kr_pending_unpack_entry(&trust->pending, at, n_entry), 0);
+        at += n_entry;
+    }
+    CU_ASSERT_EQUAL(kr_pending_unpack_state(&trust->pending, bytes + n, n_state), 0);
+}
+
 static bool equal(const struct kr_trust *a, const struct kr_trust *b)
 {
     size_t n_a, n_b;
@@ -266,6 +284,45 @@ static void stale(void)
     close_store(&store);
 }
 
+/* Reset by hand: nothing is left in the file, nothing is restored, and the stream begins anew. */
+static void forgotten(void)
+{
+    struct kd_store_config config = config_of();
+    struct kd_store *store = open_store(&config);
+    struct stream stream;
+    struct kd_restored restored;
+
+    open_stream(&stream, store, "A");
+    step(&stream, 50);
+    kd_keep_forget(&stream.keep);
+    CU_ASSERT_TRUE(kd_keep_wants(&stream.keep));
+    CU_ASSERT_TRUE(kd_keep_save(&stream.keep, NULL, soon()));
+    CU_ASSERT_FALSE(kd_keep_wants(&stream.keep));
+    CU_ASSERT_EQUAL(rows_of(store, "A"), 0);
+    CU_ASSERT_EQUAL(kd_store_streams(store), 0);
+    kr_trust_free(&stream.trust);
+    open_trust(&stream, 7);
+    kd_keep_restore(&stream.keep, &stream.trust, &restored);
+    CU_ASSERT_EQUAL(restored.what, KD_KEPT_NOTHING);
+    step(&stream, 3);
+    /* and where bars came at once: what was there goes with the same group */
+    kd_keep_forget(&stream.keep);
+    kr_trust_reset(&stream.trust, 7);
+    step(&stream, 2);
+    CU_ASSERT_EQUAL(rows_of(store, "A"), 2);
+    CU_ASSERT_EQUAL(kd_store_streams(store), 1);
+    /* not committed: again */
+    kd_keep_forget(&stream.keep);
+    CU_ASSERT_TRUE(kd_keep_save(&stream.keep, NULL, soon()));
+    settle(store);
+    atomic_store(&stream.keep.lost, true);
+    CU_ASSERT_TRUE(kd_keep_save(&stream.keep, NULL, soon()));
+    CU_ASSERT_FALSE(kd_keep_wants(&stream.keep));
+    CU_ASSERT_EQUAL(rows_of(store, "A"), 0);
+    kr_trust_free(&stream.trust);
+    close_store(&store);
+}
+
 /* A forecast that takes the place of the one before it is written again. */
 static void replaced(void)
 {
@@ -325,37 +382,6 @@ static void again(void)
     close_store(&empty);
 }
 
-/* Change one byte in the middle of a stream's value. which: of the rows in order. */
-static void damage(const struct kd_store_config *config, const char *table, int which)
-{
-    char path[600];
-    unsigned char copy[65536];
-    MDB_val key, value;
-    MDB_env *env;
-    MDB_txn *txn;
-    MDB_dbi dbi;
-    MDB_cursor *cursor;
-
-    snprintf(path, sizeof(path), "%s/" KD_STORE_FILE, config->directory);
-    CU_ASSERT_EQUAL_FATAL(mdb_env_create(&env), 0);
-    CU_ASSERT_EQUAL(mdb_env_set_maxdbs(env, 8), 0);
-    CU_ASSERT_EQUAL(mdb_env_set_mapsize(env, config->map_bytes), 0);
-    CU_ASSERT_EQUAL_FATAL(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
-    CU_ASSERT_EQUAL_FATAL(mdb_txn_begin(env, NULL, 0, &txn), 0);
-    CU_ASSERT_EQUAL_FATAL(mdb_dbi_open(txn, table, 0, &dbi), 0);
-    CU_ASSERT_EQUAL_FATAL(mdb_cursor_open(txn, dbi, &cursor), 0);
-    for (; which >= 0; which--)
-        CU_ASSERT_EQUAL_FATAL(mdb_cursor_get(cursor, &key, &value, MDB_NEXT), 0);
-    CU_ASSERT_TRUE_FATAL(value.mv_size < sizeof(copy));
-    memcpy(copy, value.mv_data, value.mv_size);
-    copy[value.mv_size / 2] ^= 4;
-    value.mv_data = copy;
-    CU_ASSERT_EQUAL(mdb_cursor_put(cursor, &key, &value, MDB_CURRENT), 0);
-    mdb_cursor_close(cursor);
-    CU_ASSERT_EQUAL(mdb_txn_commit(txn), 0);
-    mdb_env_close(env);
-}
-
 static void damaged(void)
 {
     static const struct {
@@ -381,7 +407,7 @@ static void damaged(void)
         CU_ASSERT_EQUAL(stream.trust.pending.n, 4); /* 1 + 2 + 3 + 4 steps wait */
         n_unscored = stream.trust.pending.counts.unscored;
         close_store(&store);
-        damage(&config, cases[i].table, cases[i].which);
+        kt_damage_row(config.directory, cases[i].table, cases[i].which);
         store = open_store(&config);
         restored = reopen(&stream, store, "A", 7);
         CU_ASSERT_EQUAL(restored.what, cases[i].what);
@@ -435,6 +461,92 @@ static void history_again(void)
     close_store(&store);
 }
 
+/* Behind a restart the window numbers its bars anew; the trust's rows go on. */
+static void rows_go_on(void)
+{
+    /* first bar of the history that comes again, its row in the window */
+    static const struct {
+        int64_t bar, row;
+    } cases[] = {{0, 0}, {130, 0}, {130, 1000}, {130, -2000}, {150, 0}, {153, 7}, {153, 4000}};
+    static float paths[180][PATHS * STEPS * KR_COLUMNS];
+    double closes[180];
+    struct kt_market market = kt_market();
+    struct kt_random random = {.seed = 6};
+
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(closes); i++) {
+        closes[i] = kt_market_step(&market, &random);
+        kt_market_paths(&market, &random, PATHS, STEPS, 1.3, 0.1, paths[i]);
+    }
+    for (size_t c = 0; c < KR_ARRAY_LENGTH(cases); c++) {
+        struct kd_scoring whole = {.made = true, .spacing = 1, .aligned = true}, again = whole;
+        const struct kd_scored whose = {"A", "1m", 1};
+        const struct kr_trust_config config = {.size = size_of(), .levels = levels, .id = 7};
+
+        CU_ASSERT_EQUAL_FATAL(kr_trust_init(&whole.trust, &config, NULL), 0);
+        CU_ASSERT_EQUAL_FATAL(kr_trust_init(&again.trust, &config, NULL), 0);
+        for (int64_t i = 0; i < 180; i++) {
+            bool before = i < 150, second = i >= cases[c].bar;
+            int64_t row = i, due_ns[STEPS];
+            struct kd_job job = {.change = KR_NEXT, .bar = {.t_ns = i * MINUTE}};
+            struct kr_published published = {.as_of_ns = i * MINUTE,
+                                             .key = 99,
+                                             .last_close = closes[i],
+                                             .n_steps = STEPS,
+                                             .n_paths = PATHS,
+                                             .due_ns = due_ns,
+                                             .paths = paths[i]};
+            const struct kr_pending_entry *entry;
+
+            job.bar.v[KR_CLOSE] = closes[i];
+            for (int64_t h = 0; h < STEPS; h++)
+                due_ns[h] = (i + 1 + h) * MINUTE;
+            if (i == 150) { /* the same state in both */
+                unsigned char *bytes;
+                size_t n;
+                int64_t t = cases[c].bar;
+
+                bytes = bytes_of(&whole.trust, &n);
+                load(&again.trust, bytes, &whole.trust);
+                free(bytes);
+                kd_scoring_resumed(&again);
+                for (; t < 150; t++) { /* the history again */
+                    struct kd_job known = {.change = KR_NEXT, .bar = {.t_ns = t * MINUTE}};
+                    struct kr_published older = published;
+                    int64_t due[STEPS];
+
+                    known.bar.v[KR_CLOSE] = closes[t];
+                    kd_scoring_bar(&again, &whose, &known, cases[c].row + t - cases[c].bar);
+                    for (int64_t h = 0; h < STEPS; h++)
+                        due[h] = (t + 1 + h) * MINUTE;
+                    older.as_of_ns = t * MINUTE;
+                    older.as_of_row = cases[c].row + t - cases[c].bar;
+                    older.last_close = closes[t];
+                    older.due_ns = due;
+                    older.paths = paths[t];
+                    if (t < 149) /* the last would take its own place, and count */
+                        CU_ASSERT_EQUAL(kd_scoring_forecast(&again, &older, true, &entry), 0);
+                }
+                CU_ASSERT_EQUAL(again.messages.size, 0);
+                CU_ASSERT_TRUE(equal(&whole.trust, &again.trust));
+            }
+            if (!before && !second)
+                continue; /* bars that never came: no rows either */
+            row = before ? i : 150 + i - KR_MAX(cases[c].bar, 150);
+            published.as_of_row = row;
+            kd_scoring_bar(&whole, &whose, &job, row);
+            CU_ASSERT_EQUAL(kd_scoring_forecast(&whole, &published, true, &entry), 0);
+            if (before)
+                continue;
+            published.as_of_row = cases[c].row + i - cases[c].bar;
+            kd_scoring_bar(&again, &whose, &job, published.as_of_row);
+            CU_ASSERT_EQUAL(kd_scoring_forecast(&again, &published, true, &entry), 0);
+            KT_CHECK(equal(&whole.trust, &again.trust), "case %zu, bar %d", c, (int)i);
+        }
+        kd_scoring_free(&whole);
+        kd_scoring_free(&again);
+    }
+}
+
 /* The plan's sizes are those of real records, the queue holds a whole stream, and the map holds as
  * many streams as it was planned for however often they are written. */
 static void plan(void)
@@ -485,10 +597,12 @@ int main(void)
     static const struct kt_test tests[] = {
         {"stopped against never stopped", restarts},
         {"other parameters, and reset", stale},
+        {"forgotten", forgotten},
         {"a forecast replaced", replaced},
         {"no room, and lost", again},
         {"damaged records", damaged},
         {"the history again", history_again},
+        {"rows go on", rows_go_on},
         {"the plan", plan},
     };
 
