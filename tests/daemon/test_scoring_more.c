@@ -9,6 +9,13 @@
 
 #define BURST 100
 
+static void expect_nil(const msgpack_object *map, const char *key)
+{
+    const msgpack_object *value = kronosd_get(map, key);
+
+    KT_CHECK(value && value->type == MSGPACK_OBJECT_NIL, "%s: expected nil", key);
+}
+
 /* Forgotten with the stream: calibration, waiting forecasts, the walk. The numbers of scores go on. */
 static void reset(void)
 {
@@ -26,6 +33,38 @@ static void reset(void)
     kt_twin_feed_range(&twin, 70, 110);
     CU_ASSERT_TRUE(twin.seen[KR_UNCALIBRATED] && !twin.seen[KR_WARMING]);
     CU_ASSERT_TRUE(twin.n_scores > twin.n_forgotten && twin.n_forgotten > 0);
+    kt_twin_expect_standing(&twin);
+    kt_twin_end(&twin);
+}
+
+/* Skill and coverage are of what was learned since; there is none until the first score. */
+static void nothing_yet(void)
+{
+    static struct kt_twin twin;
+    const msgpack_object *reply, *trust;
+    struct kt_status status;
+
+    kt_twin_begin(&twin, "");
+    kt_twin_feed_range(&twin, 0, 70);
+    kt_twin_expect_standing(&twin);
+    kt_daemon_configure(&twin.daemon, KT_TWIN_SETTINGS "[forecast] temperature = 0.9\n");
+    kill(twin.daemon.pid, SIGHUP);
+    CU_ASSERT_TRUE(kt_event(twin.events, "recalibrated", "parameters", 1));
+    kr_trust_reset(&twin.trust, 2);
+    CU_ASSERT_TRUE(kt_settled(&twin.daemon, 70, &status));
+    CU_ASSERT_EQUAL_FATAL(kt_ask(twin.control, "symbols", NULL, NULL, &reply), 0);
+    trust = kronosd_get(&kronosd_get(reply, "symbols")->via.array.ptr[0], "trust");
+    CU_ASSERT_EQUAL(kronosd_get_uint(trust, "n", 99), 0);
+    CU_ASSERT_EQUAL(kronosd_get_uint(trust, "scored", 0), twin.n_scores);
+    expect_nil(trust, "skill");
+    expect_nil(trust, "skill_cal");
+    expect_nil(trust, "cover_cal");
+    CU_ASSERT_EQUAL_FATAL(kronosd_status(twin.control, KT_WAIT_MS, &reply, NULL), 0);
+    trust = kronosd_get(reply, "trust");
+    CU_ASSERT_EQUAL(kronosd_get_uint(trust, "recalibrated", 0), 1);
+    expect_nil(trust, "skill");
+    expect_nil(trust, "skill_cal");
+    kt_twin_feed_range(&twin, 70, 80);
     kt_twin_expect_standing(&twin);
     kt_twin_end(&twin);
 }
@@ -204,6 +243,7 @@ int main(void)
 {
     static const struct kt_test tests[] = {
         {"a stream that is reset", reset},
+        {"nothing scored since", nothing_yet},
         {"forecasts that were asked for", asked},
         {"history", history},
         {"nothing comes due", stale},
