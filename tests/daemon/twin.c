@@ -93,6 +93,7 @@ void kt_twin_expect_forecast(struct kt_twin *twin, bool final)
     struct kr_pending_entry *entry;
     const msgpack_object *cal, *t, *data;
     struct kr_published published;
+    static float bars[KT_TWIN_PATHS * KT_TWIN_STEPS * KR_COLUMNS];
     int64_t due_ns[KT_TWIN_STEPS];
     char status[16];
     bool remember;
@@ -107,6 +108,7 @@ void kt_twin_expect_forecast(struct kt_twin *twin, bool final)
                           KT_TWIN_PATHS * twin->horizon * KR_COLUMNS * sizeof(float));
     for (size_t i = 0; i < twin->horizon; i++)
         due_ns[i] = t->via.array.ptr[i].via.i64;
+    memcpy(bars, data->via.bin.ptr, data->via.bin.size);
     published = (struct kr_published){
         .as_of_ns = kronosd_get_int(forecast.root, "as_of", 0),
         .as_of_row = twin->next_row - final,
@@ -115,7 +117,7 @@ void kt_twin_expect_forecast(struct kt_twin *twin, bool final)
         .n_steps = twin->horizon,
         .n_paths = KT_TWIN_PATHS,
         .due_ns = due_ns,
-        .paths = (const float *)(const void *)data->via.bin.ptr};
+        .paths = bars};
     remember = final && published.as_of_row % (int64_t)twin->spacing == 0;
     CU_ASSERT_EQUAL_FATAL(remember ? kr_trust_forecast(&twin->trust, &published, &entry)
                                    : kr_trust_read(&twin->trust, &published, &entry),
