@@ -134,9 +134,11 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
     float scale = (float)(1.0 / sqrt((double)dim));
 
     norm_rows(engine, block->norm1, n, stack->d_model);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&block->q, engine->normed, width, engine->q, width, n);
     kr_product(&block->k, engine->normed, width, engine->k, width, n);
     kr_product(&block->v, engine->normed, width, engine->v, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         const float *cosine = engine->cosine + i * half, *sine = engine->sine + i * half;
 
@@ -147,11 +149,14 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
         kr_cache_write(views[i].own, layer, views[i].index, engine->k + i * width,
                        engine->v + i * width);
     }
+    kr_phase(engine, KR_PHASE_ATTENTION);
     for (size_t i = 0; i < n; i++)
         for (size_t head = 0; head < stack->n_heads; head++)
             kr_attend(engine->kernels, &views[i], layer, head, engine->q + i * width + head * dim,
                       scale, engine->normed + i * width + head * dim, engine->scores);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&block->out, engine->normed, width, engine->k, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     add_rows(engine, engine->k, n, stack->d_model);
 }
 
@@ -162,12 +167,16 @@ static void feed_forward(struct kr_engine *engine, const struct kr_block *block,
     size_t width = engine->width, wide = kr_round_up(ff, KR_LANES);
 
     norm_rows(engine, block->norm2, n, d_model);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&block->w1, engine->normed, width, engine->wide1, wide, n);
     kr_product(&block->w3, engine->normed, width, engine->wide2, wide, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         engine->kernels->silu_product(engine->wide1 + i * wide, engine->wide1 + i * wide,
                                       engine->wide2 + i * wide, ff);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&block->w2, engine->wide1, wide, engine->k, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     add_rows(engine, engine->k, n, d_model);
 }
 
@@ -219,9 +228,13 @@ void kr_encode_rows(struct kr_engine *engine, const struct kr_view *views, const
 
     for (size_t i = 0; i < n; i++)
         memcpy(engine->q + i * width, x + i * KR_COLUMNS, KR_COLUMNS * sizeof(float));
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->embed, engine->q, width, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     run_stack(engine, &tokenizer->encoder, views, n);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->quant_embed, engine->x, width, engine->q, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         bits_to_ids(tokenizer, engine->q + i * width, &ret_s1[i], &ret_s2[i]);
         if (ret_z)
@@ -245,7 +258,9 @@ void kr_predict_rows(struct kr_engine *engine, const struct kr_view *views, cons
             pair[d + j] = p->emb_s2[s2[i] * d + j] * root;
         }
     }
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->fusion, engine->wide1, wide, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         const struct kr_stamp *stamp = &stamps[i];
         float *sum = engine->q, *row = engine->x + i * width;
@@ -266,8 +281,10 @@ void kr_dependency_rows(struct kr_engine *engine, const struct kr_view *views, s
     const struct kr_predictor *p = &engine->model->predictor;
     size_t width = engine->width;
 
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->dep_k, engine->normed, width, engine->k, width, n);
     kr_product(&p->dep_v, engine->normed, width, engine->v, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         kr_cache_write(views[i].own, 0, views[i].index, engine->k + i * width,
                        engine->v + i * width);
@@ -286,7 +303,9 @@ void kr_s1_logits(struct kr_engine *engine, const float *h, size_t h_stride, siz
     const struct kr_predictor *p = &engine->model->predictor;
 
     take_rows(engine, h, h_stride, n, p->d_model);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->proj_s1, engine->x, engine->width, engine->logits, p->vocabulary, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const uint16_t *s1,
@@ -299,15 +318,21 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
     take_rows(engine, h, h_stride, n, d);
     for (size_t i = 0; i < n; i++)
         memcpy(engine->v + i * width, p->emb_s1 + s1[i] * d, d * sizeof(float));
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->dep_q, engine->v, width, engine->q, width, n);
+    kr_phase(engine, KR_PHASE_ATTENTION);
     for (size_t i = 0; i < n; i++)
         for (size_t head = 0; head < KR_DEP_HEADS; head++)
             kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
                       scale, engine->v + i * width + head * dim, engine->scores);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->dep_out, engine->v, width, engine->k, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     add_rows(engine, engine->k, n, d);
     norm_rows(engine, p->dep_norm, n, d);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->proj_s2, engine->normed, width, engine->logits, p->vocabulary, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 void kr_decode_rows(struct kr_engine *engine, const struct kr_view *views, const uint16_t *s1,
@@ -322,11 +347,15 @@ void kr_decode_rows(struct kr_engine *engine, const struct kr_view *views, const
             engine->q[i * width + b] = s1[i] >> b & 1 ? unit : -unit;
             engine->q[i * width + half + b] = s2[i] >> b & 1 ? unit : -unit;
         }
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->post_quant_embed, engine->q, width, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     run_stack(engine, &tokenizer->decoder, views, n);
     if (!ret_y)
         return;
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->head, engine->x, width, engine->q, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         memcpy(ret_y + i * KR_COLUMNS, engine->q + i * width, KR_COLUMNS * sizeof(float));
 }

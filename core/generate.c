@@ -59,11 +59,15 @@ static uint16_t draw(const struct run *run, size_t path, size_t step, unsigned h
     size_t n = engine->model->predictor.vocabulary;
     const float *logits = engine->logits + row * n;
     float *kept = head == 0 ? run->request->ret_s1_logits : run->request->ret_s2_logits;
+    size_t token;
 
     if (kept && path == 0)
         memcpy(kept + step * n, logits, n * sizeof(float));
-    return (uint16_t)kr_sample(&run->request->sampling, logits, n, uniform(run, path, step, head),
-                               engine->p, engine->order);
+    kr_phase(engine, KR_PHASE_SAMPLING);
+    token = kr_sample(&run->request->sampling, logits, n, uniform(run, path, step, head), engine->p,
+                      engine->order);
+    kr_phase(engine, KR_PHASE_OTHER);
+    return (uint16_t)token;
 }
 
 /* s1, then s2, of `n` paths from `first` on, whose hidden rows h [n][stride] are the last ones; the views
