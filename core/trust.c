@@ -136,7 +136,7 @@ static void mark_hits(struct kr_trust *trust, const struct kr_ensemble *ensemble
     }
 }
 
-static void count(struct kr_tally *tally, struct kr_score *score)
+void kr_tally_count(struct kr_tally *tally, const struct kr_score *score)
 {
     tally->n++;
     tally->crps += score->crps;
@@ -145,6 +145,11 @@ static void count(struct kr_tally *tally, struct kr_score *score)
     tally->crps_still += score->crps_still;
     kr_pit_count(tally->pit, score->pit);
     kr_pit_count(tally->pit_cal, score->pit_cal);
+}
+
+static void count(struct kr_tally *tally, struct kr_score *score)
+{
+    kr_tally_count(tally, score);
     score->n = tally->n;
     score->skill = kr_skill(tally->crps, tally->crps_rw);
     score->skill_cal = kr_skill(tally->crps_cal, tally->crps_rw);

@@ -35,6 +35,9 @@ struct kr_score {
     bool stratified;
 };
 
+/* Add a score to a tally of the caller's own choice of forecasts; the trust keeps one of all. */
+void kr_tally_count(struct kr_tally *tally, const struct kr_score *score);
+
 struct kr_trust {
     struct kr_random_walk walk;
     struct kr_pending pending;
