@@ -105,6 +105,8 @@ static double measure_peaks(struct run *run, enum kc_bench_precision precision)
 
     note_peak(f32, &bench->peak_f32, &bench->peak_f32_least);
     note_peak(bf16, &bench->peak_bf16, &bench->peak_bf16_least);
+    bench->peak_bf16_vector = fmax(
+        bench->peak_bf16_vector, bench->amx ? kc_meter_bf16_vector(run->gang, PEAK_PASSES) : bf16);
     return precision == KC_BENCH_BF16 ? bf16 : f32;
 }
 
@@ -227,8 +229,10 @@ int kc_bench_run(struct kc_bench *bench, const struct kc_bench_config *config,
     struct run run = {.bench = bench, .config = config};
     int r;
 
-    *bench = (struct kc_bench){
-        .kernels = kr_kernels()->name, .meter = kc_meter()->name, .workers = config->workers};
+    *bench = (struct kc_bench){.kernels = kr_kernels()->name,
+                               .meter = kc_meter()->name,
+                               .amx = kc_meter_has_amx(),
+                               .workers = config->workers};
     memcpy(bench->chosen, config->chosen, sizeof(bench->chosen));
     r = kc_gang_new(config->workers, &run.gang);
     if (r < 0)

@@ -73,7 +73,9 @@ struct kc_bench {
     const char *kernels, *meter; /* instruction sets of the product and of the peaks; static text */
     size_t workers;
     double peak_f32, peak_f32_least;   /* GFLOP/s of all workers: best and worst of the run */
-    double peak_bf16, peak_bf16_least; /* 0: none on this processor */
+    double peak_bf16, peak_bf16_least; /* AMX's or the vectors'; 0: none on this processor */
+    double peak_bf16_vector;           /* best of the vectors alone */
+    bool amx;
     double dram_gbps;
     size_t dram_bytes; /* read for it */
     bool chosen[KC_BENCH_CASES];

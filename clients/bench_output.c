@@ -96,13 +96,14 @@ int kc_bench_json(FILE *stream, const struct kc_bench *bench)
         if (bench->chosen[i] && json_array_append_new(cases, case_json(bench, i)) != 0)
             r = -ENOMEM;
     if (r == 0)
-        all = json_pack("{s:f, s:o, s:f, s:I, s:O, s:o, s:o, s:I, s:s, s:s}", "peak_f32_gflops",
-                        bench->peak_f32, "peak_bf16_gflops", number(bench->peak_bf16), "dram_gbps",
-                        bench->dram_gbps, "workers", (json_int_t)bench->workers, "cases", cases,
-                        "peak_f32_range", range(bench->peak_f32_least, bench->peak_f32),
-                        "peak_bf16_range", range(bench->peak_bf16_least, bench->peak_bf16),
-                        "dram_bytes", (json_int_t)bench->dram_bytes, "kernels", bench->kernels,
-                        "peak_loop", bench->meter);
+        all = json_pack(
+            "{s:f, s:o, s:f, s:I, s:O, s:o, s:o, s:o, s:b, s:I, s:s, s:s}", "peak_f32_gflops",
+            bench->peak_f32, "peak_bf16_gflops", number(bench->peak_bf16), "dram_gbps",
+            bench->dram_gbps, "workers", (json_int_t)bench->workers, "cases", cases,
+            "peak_f32_range", range(bench->peak_f32_least, bench->peak_f32), "peak_bf16_range",
+            range(bench->peak_bf16_least, bench->peak_bf16), "peak_bf16_vector_gflops",
+            number(bench->peak_bf16_vector), "amx", (int)bench->amx, "dram_bytes",
+            (json_int_t)bench->dram_bytes, "kernels", bench->kernels, "peak_loop", bench->meter);
     if (r == 0)
         r = all ? kj_write_line(stream, all) : -ENOMEM;
     json_decref(all);
@@ -189,9 +190,12 @@ int kc_bench_text(FILE *stream, const struct kc_bench *bench)
     fprintf(stream, "peaks (%s): f32 %.1f GFLOP/s (worst %.1f)", bench->meter, bench->peak_f32,
             bench->peak_f32_least);
     if (bench->peak_bf16 > 0)
-        fprintf(stream, ", bf16 %.1f (worst %.1f)", bench->peak_bf16, bench->peak_bf16_least);
+        fprintf(stream, ", bf16%s %.1f (worst %.1f)", bench->amx ? " on AMX" : "", bench->peak_bf16,
+                bench->peak_bf16_least);
     else
         fputs(", bf16 none", stream);
+    if (bench->amx)
+        fprintf(stream, ", on vectors %.1f", bench->peak_bf16_vector);
     fprintf(stream, "; memory %.1f GB/s (of %zu MiB)\n\n", bench->dram_gbps,
             bench->dram_bytes >> 20);
     fprintf(stream, "%-22s %9s %9s %9s %8s %6s %9s %9s %8s %6s\n", "case", "seconds", "latency",

@@ -10,6 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef KR_X86
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 extern const struct kc_meter kc_meter_generic;
 #ifdef KR_X86
@@ -28,6 +32,20 @@ const struct kc_meter *kc_meter(void)
         return &kc_meter_avx2;
 #endif
     return &kc_meter_generic;
+}
+
+bool kc_meter_has_amx(void)
+{
+#ifdef KR_X86
+    /* CPUID leaf 7: AMX-BF16, AMX-TILE; arch_prctl(2): ARCH_REQ_XCOMP_PERM for the tiles' state */
+    const unsigned bits = 1u << 22 | 1u << 24, request = 0x1023, tile_data = 18;
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bits) == bits &&
+           syscall(SYS_arch_prctl, request, tile_data) == 0;
+#else
+    return false;
+#endif
 }
 
 /* Peaks */
@@ -71,6 +89,13 @@ double kc_meter_f32(struct kc_gang *gang, unsigned passes)
 }
 
 double kc_meter_bf16(struct kc_gang *gang, unsigned passes)
+{
+    if (kc_meter_has_amx())
+        return measure_peak(gang, kc_meter_amx, passes);
+    return kc_meter_bf16_vector(gang, passes);
+}
+
+double kc_meter_bf16_vector(struct kc_gang *gang, unsigned passes)
 {
     return measure_peak(gang, kc_meter()->bf16, passes);
 }

@@ -233,7 +233,7 @@ static void keys(void)
     kt_note("f32 peak of one thread %.1f GFLOP/s, memory %.1f GB/s", peak,
             number(json, "dram_gbps"));
     CU_ASSERT_TRUE(peak > 0.1 && number(json, "dram_gbps") > 0.01);
-    CU_ASSERT_EQUAL(json_is_null(bf16), kc_meter()->bf16 == NULL);
+    CU_ASSERT_EQUAL(json_is_null(bf16), kc_meter()->bf16 == NULL && !kc_meter_has_amx());
     CU_ASSERT_TRUE(json_is_null(bf16) || json_number_value(bf16) > 0.1);
     check_case(json, "builtin-f32-bar", builtin_bar(), 1);
     one = case_named(json, "builtin-f32-bar");
@@ -331,6 +331,9 @@ static void meter(void)
     CU_ASSERT_DOUBLE_EQUAL(meter->f32(20), 2 * meter->f32(10), 0);
     if (meter->bf16)
         CU_ASSERT_DOUBLE_EQUAL(meter->bf16(20), 2 * meter->bf16(10), 0);
+    kt_note("AMX: %s", kc_meter_has_amx() ? "here" : "not here");
+    if (kc_meter_has_amx())
+        CU_ASSERT_DOUBLE_EQUAL(kc_meter_amx(20), 2 * kc_meter_amx(10), 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(x);
     for (size_t i = 0; i < 1024; i++)
         x[i] = (float)(i % 5);
