@@ -160,7 +160,8 @@ static int run_rounds(struct run *run, size_t index, struct kc_work *work, struc
     struct kc_bench_result *result = &run->bench->results[index];
     enum kc_bench_kind kind = kc_bench_case_at(index).kind;
     bool herd = kind == KC_BENCH_HERD200;
-    double units = kind == KC_BENCH_APPEND64 ? 64 : 1, best = INFINITY, used = 0;
+    double units = kind == KC_BENCH_APPEND64 ? 64 : 1, best = INFINITY, least_cpu = INFINITY,
+           used = 0;
     struct kc_work_time time;
     size_t repeats = 1;
     int r = 0;
@@ -178,6 +179,7 @@ static int run_rounds(struct run *run, size_t index, struct kc_work *work, struc
         if (r < 0)
             return r;
         used += time.wall_seconds;
+        least_cpu = fmin(least_cpu, time.cpu_seconds);
         if (time.wall_seconds >= best)
             continue;
         best = time.wall_seconds;
@@ -190,7 +192,9 @@ static int run_rounds(struct run *run, size_t index, struct kc_work *work, struc
         keep_split(result, &time);
     }
     result->latency_seconds = best / (double)repeats;
-    result->seconds = herd ? best : result->latency_seconds / units / (double)run->bench->workers;
+    units *= herd ? 1 : (double)run->bench->workers * (double)repeats;
+    result->seconds = best / units;
+    result->cpu_seconds = least_cpu / units;
     return r;
 }
 

@@ -52,6 +52,8 @@ struct kc_bench_result {
     const char *skipped; /* why it was not run; NULL: it was, and all below is set */
     double gflop;        /* of a unit (append64: of a bar); set where it is skipped, too */
     double seconds, latency_seconds;
+    double
+        cpu_seconds; /* as `seconds`, of processor time: what a machine of our own would have taken */
     double split[KR_PHASES]; /* shares of the workers' time, 1 in all */
     unsigned rounds;         /* that the best is of */
     double peak_beside;      /* GFLOP/s just before and after, the better: how quiet it was */

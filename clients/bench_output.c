@@ -61,13 +61,14 @@ static json_t *case_json(const struct kc_bench *bench, size_t index)
     if (result->skipped)
         return json_pack("{s:s, s:n, s:f, s:n, s:n, s:s}", "name", name, "seconds", "gflop",
                          result->gflop, "share_of_peak", "split", "skipped", result->skipped);
-    json = json_pack("{s:s, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:f, s:i}", "name",
-                     name, "seconds", result->seconds, "gflop", result->gflop, "share_of_peak",
-                     share_of_peak(bench, index), "split", "products", split[KR_PHASE_PRODUCTS],
-                     "attention", split[KR_PHASE_ATTENTION], "sampling", split[KR_PHASE_SAMPLING],
-                     "other", split[KR_PHASE_OTHER], "latency_seconds", result->latency_seconds,
-                     "gflops", gflops(result), "peak_beside_gflops", result->peak_beside, "rounds",
-                     (int)result->rounds);
+    json =
+        json_pack("{s:s, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:f, s:f, s:i}", "name",
+                  name, "seconds", result->seconds, "gflop", result->gflop, "share_of_peak",
+                  share_of_peak(bench, index), "split", "products", split[KR_PHASE_PRODUCTS],
+                  "attention", split[KR_PHASE_ATTENTION], "sampling", split[KR_PHASE_SAMPLING],
+                  "other", split[KR_PHASE_OTHER], "latency_seconds", result->latency_seconds,
+                  "cpu_seconds", result->cpu_seconds, "gflops", gflops(result),
+                  "peak_beside_gflops", result->peak_beside, "rounds", (int)result->rounds);
     if (!json)
         return NULL;
     if (kind == KC_BENCH_APPEND) {
@@ -132,8 +133,8 @@ static const char *digits(char ret[CELL], double value)
     return ret;
 }
 
-/* Peaks beside a case that fall so far short mean that others used the machine. */
-#define QUIET 0.9
+/* Processor time that falls so far short of the time means that others used the machine. */
+#define QUIET 0.95
 
 /* What a kind has to say beside its row. */
 static void write_remark(FILE *stream, const struct kc_bench *bench, size_t index)
@@ -178,8 +179,10 @@ static void write_case(FILE *stream, const struct kc_bench *bench, size_t index)
             100 * split[KR_PHASE_ATTENTION], 100 * split[KR_PHASE_SAMPLING],
             100 * split[KR_PHASE_OTHER]);
     write_remark(stream, bench, index);
-    if (result->peak_beside < QUIET * kc_bench_peak(bench, index))
-        fprintf(stream, "  (disturbed: peak beside it %.0f)", result->peak_beside);
+    if (result->cpu_seconds < QUIET * result->seconds)
+        fprintf(stream, "  (disturbed: %s of processor time, %.1f %% of peak)",
+                duration(text[0], result->cpu_seconds),
+                100 * share_of_peak(bench, index) * result->seconds / result->cpu_seconds);
     fputc('\n', stream);
 }
 

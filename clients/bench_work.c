@@ -506,6 +506,7 @@ int kc_work_run(struct kc_work *work, struct kc_gang *gang, size_t repeats, bool
     }
     start_ns = (double)kc_now_ns();
     time.wall_seconds = kc_gang_run(gang, round_work, work);
+    time.cpu_seconds = kc_gang_cpu(gang);
     r = check_workers(work, error);
     if (r < 0)
         return r;

@@ -25,6 +25,7 @@ void kc_work_free(struct kc_work **work);
 
 struct kc_work_time {
     double wall_seconds;
+    double cpu_seconds;                   /* processor time, of the worker that took most */
     double split[KR_PHASES];              /* seconds of all workers, if asked for */
     double first_seconds, blocks_seconds; /* herd: as in struct kc_bench_result */
 };

@@ -7,12 +7,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct member {
     struct kc_gang *gang;
     size_t index;
     pthread_t thread;
-    int64_t start_ns, end_ns; /* of the last run */
+    int64_t start_ns, end_ns, cpu_ns; /* of the last run */
 };
 
 struct kc_gang {
@@ -54,6 +55,14 @@ static void bind_to(size_t index, size_t n)
     }
 }
 
+static int64_t cpu_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 static void *serve(void *argument)
 {
     struct member *member = argument;
@@ -69,9 +78,11 @@ static void *serve(void *argument)
             break;
         run = gang->run;
         pthread_mutex_unlock(&gang->lock);
+        member->cpu_ns = -cpu_now_ns();
         member->start_ns = kc_now_ns();
         gang->work(gang->context, member->index);
         member->end_ns = kc_now_ns();
+        member->cpu_ns += cpu_now_ns();
         pthread_mutex_lock(&gang->lock);
         if (--gang->n_busy == 0)
             pthread_cond_signal(&gang->end);
@@ -148,4 +159,13 @@ double kc_gang_run(struct kc_gang *gang, void (*work)(void *context, size_t inde
         end_ns = KR_MAX(end_ns, gang->members[i].end_ns);
     }
     return (double)(end_ns - start_ns) * 1e-9;
+}
+
+double kc_gang_cpu(const struct kc_gang *gang)
+{
+    int64_t most_ns = 0;
+
+    for (size_t i = 0; i < gang->n; i++)
+        most_ns = KR_MAX(most_ns, gang->members[i].cpu_ns);
+    return (double)most_ns * 1e-9;
 }

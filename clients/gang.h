@@ -22,5 +22,8 @@ size_t kc_gang_size(const struct kc_gang *gang);
 /* Run work(context, index) in every thread, index 0 .. n - 1, and wait for all. Return: seconds from the
  * first one's start to the last one's end. */
 double kc_gang_run(struct kc_gang *gang, void (*work)(void *context, size_t index), void *context);
+/* Processor time of that run in seconds, of the thread that took most: less than the run where others had the
+ * processor meanwhile. */
+double kc_gang_cpu(const struct kc_gang *gang);
 
 #endif

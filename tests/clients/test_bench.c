@@ -176,6 +176,8 @@ static void check_case(const json_t *json, const char *name, double gflop, doubl
              "%s: share of peak %g", name, number(one, "share_of_peak"));
     KT_CHECK(fabs(number(one, "latency_seconds") / (seconds * workers * units) - 1) < 1e-9,
              "%s: latency %g, seconds %g", name, number(one, "latency_seconds"), seconds);
+    KT_CHECK(number(one, "cpu_seconds") > 0 && number(one, "cpu_seconds") < 1.01 * seconds + 1e-6,
+             "%s: %g s of processor time, %g s", name, number(one, "cpu_seconds"), seconds);
     CU_ASSERT_TRUE(number(one, "rounds") >= 1);
     CU_ASSERT_TRUE(number(one, "peak_beside_gflops") > 0);
     split = json_object_get(one, "split");
