@@ -90,6 +90,7 @@ static int open_trust(struct run *run, struct kr_error *error)
                                                    .max_paths = config->paths,
                                                    .n_levels = KC_BACKTEST_LEVELS},
                                           .levels = kc_backtest_levels,
+                                          .prior = &run->model->prior,
                                           .id = kr_calibration_id(&key)};
 
     return kr_trust_init(&run->trust, &trust, error);
