@@ -39,7 +39,7 @@ static int load_model(struct command *command)
     int r;
 
     kr_product_init();
-    r = kr_model_load_or_builtin(command->settings.predictor, command->settings.tokenizer,
+    r = kr_model_load_or_builtin(command->settings.predictor, command->settings.tokenizer, NULL,
                                  &command->model, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }

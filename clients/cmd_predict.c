@@ -5,7 +5,6 @@
 #include "clients/offline.h"
 #include "clients/progress.h"
 #include "clients/source.h"
-#include "core/kernels.h"
 
 #include <errno.h>
 #include <math.h>
@@ -86,7 +85,8 @@ static int load_model(struct predict *predict)
     int r;
 
     kr_product_init();
-    r = kr_model_load_or_builtin(settings->predictor, settings->tokenizer, &predict->model, &error);
+    r = kr_model_load_or_builtin(settings->predictor, settings->tokenizer, NULL, &predict->model,
+                                 &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
 
@@ -164,8 +164,8 @@ static int write_json(const struct predict *predict, const struct kr_summary *su
         .win_t0_ns = report->win_t0_ns,
         .model_name = predict->model->name,
         .model_sha256 = predict->model->sha256,
-        .isa = kr_kernels()->name,
-        .precision = "f32",
+        .isa = predict->model->isa,
+        .precision = kr_precision_names[predict->model->products->precision],
         .sampling = offline->sampling,
         .paths = offline->paths,
         .horizon = offline->horizon,

@@ -124,7 +124,7 @@ static int load_plan(struct kd_config *config, struct kr_model **ret_model, stru
 {
     const char *source = NULL;
     size_t limit = kd_plan_system_limit(NULL, &source);
-    int status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer,
+    int status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer, NULL,
                                           ret_model, error);
 
     return status ? status : kd_plan_make(config, *ret_model, limit, source, ret, error);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Native f32 products for one instruction set; the makefile compiles this file once for each, with KR_ISA
+ * naming it.
+ *
+ * A tile is up to 6 rows by one panel, all of it in registers while the panel streams past: each step of k
+ * loads the panel's weights once and multiplies them with one element of each row. The number of rows, the
+ * width and whether a product streams are constants of each tile function, so that nothing is left to
+ * test inside the loop. */
+#include "core/product.h"
+
+#include <immintrin.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+#define TEXT_(a)    #a
+#define TEXT(a)     TEXT_(a)
+
+#define MAX_ROWS 6
+
+#ifdef __AVX512F__
+#define LANES       16
+#define MAX_VECTORS 4 /* 24 accumulators, 4 weights, 1 activation: 29 of 32 registers */
+#define LINES       4 /* cache lines of a panel's row */
+typedef __m512 vector;
+typedef __mmask16 mask;
+#define zero()              _mm512_setzero_ps()
+#define load(p)             _mm512_loadu_ps(p)
+#define broadcast(p)        _mm512_set1_ps(*(p))
+#define fma(a, b, c)        _mm512_fmadd_ps(a, b, c)
+#define plus(a, b)          _mm512_add_ps(a, b)
+#define store(p, a)         _mm512_storeu_ps(p, a)
+#define load_part(p, m)     _mm512_maskz_loadu_ps(m, p)
+#define store_part(p, m, a) _mm512_mask_storeu_ps(p, m, a)
+/* Keeps a loaded vector in its register: compilers would rather load it again in each FMA that uses it, and
+ * the load ports would be the limit. */
+#define keep(a) __asm__("" : "+v"(a))
+
+static inline mask mask_of(size_t n)
+{
+    return (mask)((1u << n) - 1);
+}
+#else
+#define LANES               8
+#define MAX_VECTORS         2 /* 12 accumulators, 2 weights, 1 activation: 15 of 16 registers */
+#define LINES               1
+typedef __m256 vector;
+typedef __m256i mask;
+#define zero()              _mm256_setzero_ps()
+#define load(p)             _mm256_loadu_ps(p)
+#define broadcast(p)        _mm256_broadcast_ss(p)
+#define fma(a, b, c)        _mm256_fmadd_ps(a, b, c)
+#define plus(a, b)          _mm256_add_ps(a, b)
+#define store(p, a)         _mm256_storeu_ps(p, a)
+#define load_part(p, m)     _mm256_maskload_ps(p, m)
+#define store_part(p, m, a) _mm256_maskstore_ps(p, m, a)
+#define keep(a)             __asm__("" : "+x"(a))
+
+static inline mask mask_of(size_t n)
+{
+    static const int32_t ones[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+    return _mm256_loadu_si256((const __m256i *)(ones + LANES - n));
+}
+#endif
+
+#define PANEL (LANES * MAX_VECTORS)
+/* Lines of the tile's own panel asked for ahead of their use: they come from the second-level cache. */
+#define NEAR_LINES (4 * LINES)
+
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+struct tile {
+    const float *x, *w, *bias; /* bias: NULL for none */
+    float *y;
+    size_t x_stride, y_stride, n_in;
+    size_t n_last;     /* columns of the last vector, 1 to LANES */
+    const char *ahead; /* weights to bring into the second-level cache meanwhile */
+    size_t advance;    /* bytes of those per step of k */
+    bool add;
+};
+
+static inline __attribute__((always_inline)) vector load_at(const float *p, int v, int last,
+                                                            mask part)
+{
+    return v == last ? load_part(p + v * LANES, part) : load(p + v * LANES);
+}
+
+/* streams: this tile is the only one that uses the panel, so its weights come from afar. */
+static inline __attribute__((always_inline)) void run_tile(const struct tile *t, const int rows,
+                                                           const int vectors, const bool streams)
+{
+    const float *x = t->x, *w = t->w;
+    const char *ahead = t->ahead;
+    size_t x_stride = t->x_stride, advance = t->advance, n = t->n_in;
+    mask part = mask_of(t->n_last);
+    vector sums[MAX_ROWS][MAX_VECTORS];
+
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+        vector start = t->bias ? load_at(t->bias, v, vectors - 1, part) : zero();
+
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            sums[r][v] = start;
+    }
+    for (size_t k = 0; k < n; k++) {
+        vector weights[MAX_VECTORS];
+
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            weights[v] = load(w + v * LANES);
+            keep(weights[v]);
+        }
+        if (streams) {
+            UNROLL
+            for (int line = 0; line < LINES; line++)
+                _mm_prefetch(ahead + line * KR_ALIGNMENT, _MM_HINT_T1);
+        } else {
+            UNROLL
+            for (int line = 0; line < LINES; line++)
+                _mm_prefetch((const char *)w + (NEAR_LINES + line) * KR_ALIGNMENT, _MM_HINT_T0);
+            UNROLL
+            for (int line = 0; line < (LINES + 1) / 2; line++)
+                _mm_prefetch(ahead + line * KR_ALIGNMENT, _MM_HINT_T1);
+        }
+        ahead += advance;
+        w += vectors * LANES;
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vector value = broadcast(x + (size_t)r * x_stride + k);
+
+            UNROLL
+            for (int v = 0; v < vectors; v++)
+                sums[r][v] = fma(value, weights[v], sums[r][v]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        float *y = t->y + (size_t)r * t->y_stride;
+
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            vector sum = sums[r][v];
+
+            if (t->add)
+                sum = plus(load_at(y, v, vectors - 1, part), sum);
+            if (v == vectors - 1)
+                store_part(y + v * LANES, part, sum);
+            else
+                store(y + v * LANES, sum);
+        }
+    }
+}
+
+#define TILE(rows, vectors)                                                                        \
+    static void stream_##rows##_##vectors(const struct tile *t)                                    \
+    {                                                                                              \
+        run_tile(t, rows, vectors, true);                                                          \
+    }                                                                                              \
+    static void tile_##rows##_##vectors(const struct tile *t)                                      \
+    {                                                                                              \
+        run_tile(t, rows, vectors, false);                                                         \
+    }
+#define TILES(vectors)                                                                             \
+    TILE(1, vectors)                                                                               \
+    TILE(2, vectors)                                                                               \
+    TILE(3, vectors)                                                                               \
+    TILE(4, vectors)                                                                               \
+    TILE(5, vectors)                                                                               \
+    TILE(6, vectors)
+#define ROW_OF(kind, vectors)                                                                      \
+    {                                                                                              \
+        kind##_1_##vectors, kind##_2_##vectors, kind##_3_##vectors, kind##_4_##vectors,            \
+            kind##_5_##vectors, kind##_6_##vectors                                                 \
+    }
+
+typedef void (*tile_function)(const struct tile *t);
+/* clang-format off */
+TILES(1)
+TILES(2)
+#if MAX_VECTORS == 4
+TILES(3)
+TILES(4)
+static const tile_function functions[2][MAX_VECTORS][MAX_ROWS] = {
+    {ROW_OF(tile, 1), ROW_OF(tile, 2), ROW_OF(tile, 3), ROW_OF(tile, 4)},
+    {ROW_OF(stream, 1), ROW_OF(stream, 2), ROW_OF(stream, 3), ROW_OF(stream, 4)},
+};
+#else
+static const tile_function functions[2][MAX_VECTORS][MAX_ROWS] = {
+    {ROW_OF(tile, 1), ROW_OF(tile, 2)},
+    {ROW_OF(stream, 1), ROW_OF(stream, 2)},
+};
+#endif
+/* clang-format on */
+
+/* Panels outside, rows inside: a panel is read once from afar and then serves all rows from the cache,
+ * while the tiles before the last few ask for the next one. */
+static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
+                size_t y_stride, size_t n_rows, bool add)
+{
+    size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS, n_in = linear->n_in;
+    size_t lines = n_tiles == 1 ? LINES : (LINES + 1) / 2;
+    size_t asking = n_tiles == 1 ? 1 : LINES / lines; /* tiles that ask for the next panel */
+    size_t rows_each, n_larger;
+    const float *w = linear->packed;
+
+    if (n_rows == 0)
+        return;
+    /* tiles of nearly equal height: one of one row would be slow */
+    rows_each = n_rows / n_tiles;
+    n_larger = n_rows % n_tiles;
+    for (size_t column = 0; column < linear->n_out; column += PANEL) {
+        size_t width = KR_MIN(linear->n_out - column, (size_t)PANEL);
+        size_t vectors = (width + LANES - 1) / LANES, panel = n_in * vectors * LANES;
+        struct tile t = {
+            .w = w,
+            .bias = linear->bias ? linear->bias + column : NULL,
+            .x = x,
+            .y = y + column,
+            .x_stride = x_stride,
+            .y_stride = y_stride,
+            .n_in = n_in,
+            .n_last = width - (vectors - 1) * LANES,
+            .add = add,
+        };
+
+        for (size_t i = 0; i < n_tiles; i++) {
+            size_t rows = rows_each + (i < n_larger);
+
+            t.ahead = (const char *)(w + panel);
+            if (i < asking) {
+                t.ahead += i * n_in * lines * KR_ALIGNMENT;
+                t.advance = lines * KR_ALIGNMENT;
+            } else {
+                t.advance = 0;
+            }
+            functions[n_tiles == 1][vectors - 1][rows - 1](&t);
+            t.x += rows * x_stride;
+            t.y += rows * y_stride;
+        }
+        w += panel;
+    }
+}
+
+extern const struct kr_products JOIN(kr_products_, KR_ISA);
+const struct kr_products JOIN(kr_products_, KR_ISA) = {
+    .name = TEXT(KR_ISA),
+    .precision = KR_F32_PRODUCTS,
+    .panel = PANEL,
+    .lanes = LANES,
+    .depth = 1,
+    .run = run,
+};
