@@ -3,9 +3,8 @@
  * naming it.
  *
  * A tile is up to 6 rows by one panel, all of it in registers while the panel streams past: each step of k
- * loads the panel's weights once and multiplies them with one element of each row. The number of rows, the
- * width and whether a product streams are constants of each tile function, so that nothing is left to
- * test inside the loop. */
+ * loads the panel's weights once and multiplies them with one element of each row. The numbers of rows and of
+ * vectors are constants of each tile function, so that nothing is left to test inside the loop. */
 #include "core/product.h"
 
 #include <immintrin.h>
@@ -64,8 +63,10 @@ static inline mask mask_of(size_t n)
 #endif
 
 #define PANEL (LANES * MAX_VECTORS)
-/* Lines of the tile's own panel asked for ahead of their use: they come from the second-level cache. */
-#define NEAR_LINES (4 * LINES)
+/* Steps of k by which a panel that few rows share is asked for ahead of its use. */
+#define NEAR_STEPS 4
+/* Steps of k that are written out at a time: counting would take turns from the arithmetic. */
+#define STEPS 4
 
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
@@ -77,9 +78,10 @@ struct tile {
     const float *x, *w, *bias; /* bias: NULL for none */
     float *y;
     size_t x_stride, y_stride, n_in;
-    size_t n_last;     /* columns of the last vector, 1 to LANES */
-    const char *ahead; /* weights to bring into the second-level cache meanwhile */
-    size_t advance;    /* bytes of those per step of k */
+    size_t n_last; /* columns of the last vector, 1 to LANES */
+    const char
+        *ahead;     /* the next panel's weights, to bring into the second-level cache meanwhile */
+    size_t advance; /* bytes of those per step of k, at most a cache line */
     bool add;
 };
 
@@ -89,13 +91,41 @@ static inline __attribute__((always_inline)) vector load_at(const float *p, int 
     return v == last ? load_part(p + v * LANES, part) : load(p + v * LANES);
 }
 
-/* streams: this tile is the only one that uses the panel, so its weights come from afar. */
+static inline __attribute__((always_inline)) void
+step(vector sums[MAX_ROWS][MAX_VECTORS], const float *x, size_t x_stride, const float *w,
+     const char *ahead, const int rows, const int vectors, const bool near)
+{
+    vector weights[MAX_VECTORS];
+
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+        weights[v] = load(w + v * LANES);
+        keep(weights[v]);
+    }
+    if (near) {
+        UNROLL
+        for (int line = 0; line < LINES; line++)
+            _mm_prefetch((const char *)w + (NEAR_STEPS * LINES + line) * KR_ALIGNMENT, _MM_HINT_T0);
+    }
+    _mm_prefetch(ahead, _MM_HINT_T1);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        vector value = broadcast(x + (size_t)r * x_stride);
+
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            sums[r][v] = fma(value, weights[v], sums[r][v]);
+    }
+}
+
+/* near: few rows share the panel, so that the arithmetic does not cover the way of its weights from the
+ * second-level cache. */
 static inline __attribute__((always_inline)) void run_tile(const struct tile *t, const int rows,
-                                                           const int vectors, const bool streams)
+                                                           const int vectors, const bool near)
 {
     const float *x = t->x, *w = t->w;
     const char *ahead = t->ahead;
-    size_t x_stride = t->x_stride, advance = t->advance, n = t->n_in;
+    size_t x_stride = t->x_stride, advance = t->advance, n = t->n_in, k = 0;
     mask part = mask_of(t->n_last);
     vector sums[MAX_ROWS][MAX_VECTORS];
 
@@ -107,36 +137,17 @@ static inline __attribute__((always_inline)) void run_tile(const struct tile *t,
         for (int r = 0; r < rows; r++)
             sums[r][v] = start;
     }
-    for (size_t k = 0; k < n; k++) {
-        vector weights[MAX_VECTORS];
-
+    for (; k + STEPS <= n; k += STEPS) {
         UNROLL
-        for (int v = 0; v < vectors; v++) {
-            weights[v] = load(w + v * LANES);
-            keep(weights[v]);
+        for (int i = 0; i < STEPS; i++) {
+            step(sums, x + k + i, x_stride, w + i * vectors * LANES, ahead, rows, vectors, near);
+            ahead += advance;
         }
-        if (streams) {
-            UNROLL
-            for (int line = 0; line < LINES; line++)
-                _mm_prefetch(ahead + line * KR_ALIGNMENT, _MM_HINT_T1);
-        } else {
-            UNROLL
-            for (int line = 0; line < LINES; line++)
-                _mm_prefetch((const char *)w + (NEAR_LINES + line) * KR_ALIGNMENT, _MM_HINT_T0);
-            UNROLL
-            for (int line = 0; line < (LINES + 1) / 2; line++)
-                _mm_prefetch(ahead + line * KR_ALIGNMENT, _MM_HINT_T1);
-        }
-        ahead += advance;
+        w += STEPS * vectors * LANES;
+    }
+    for (; k < n; k++) {
+        step(sums, x + k, x_stride, w, ahead, rows, vectors, near);
         w += vectors * LANES;
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            vector value = broadcast(x + (size_t)r * x_stride + k);
-
-            UNROLL
-            for (int v = 0; v < vectors; v++)
-                sums[r][v] = fma(value, weights[v], sums[r][v]);
-        }
     }
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -157,13 +168,13 @@ static inline __attribute__((always_inline)) void run_tile(const struct tile *t,
 }
 
 #define TILE(rows, vectors)                                                                        \
-    static void stream_##rows##_##vectors(const struct tile *t)                                    \
-    {                                                                                              \
-        run_tile(t, rows, vectors, true);                                                          \
-    }                                                                                              \
     static void tile_##rows##_##vectors(const struct tile *t)                                      \
     {                                                                                              \
         run_tile(t, rows, vectors, false);                                                         \
+    }                                                                                              \
+    static void near_##rows##_##vectors(const struct tile *t)                                      \
+    {                                                                                              \
+        run_tile(t, rows, vectors, true);                                                          \
     }
 #define TILES(vectors)                                                                             \
     TILE(1, vectors)                                                                               \
@@ -172,40 +183,38 @@ static inline __attribute__((always_inline)) void run_tile(const struct tile *t,
     TILE(4, vectors)                                                                               \
     TILE(5, vectors)                                                                               \
     TILE(6, vectors)
-#define ROW_OF(kind, vectors)                                                                      \
+#define NAMES(kind, vectors)                                                                       \
     {                                                                                              \
         kind##_1_##vectors, kind##_2_##vectors, kind##_3_##vectors, kind##_4_##vectors,            \
             kind##_5_##vectors, kind##_6_##vectors                                                 \
     }
 
-typedef void (*tile_function)(const struct tile *t);
 /* clang-format off */
 TILES(1)
 TILES(2)
 #if MAX_VECTORS == 4
 TILES(3)
 TILES(4)
-static const tile_function functions[2][MAX_VECTORS][MAX_ROWS] = {
-    {ROW_OF(tile, 1), ROW_OF(tile, 2), ROW_OF(tile, 3), ROW_OF(tile, 4)},
-    {ROW_OF(stream, 1), ROW_OF(stream, 2), ROW_OF(stream, 3), ROW_OF(stream, 4)},
-};
-#else
-static const tile_function functions[2][MAX_VECTORS][MAX_ROWS] = {
-    {ROW_OF(tile, 1), ROW_OF(tile, 2)},
-    {ROW_OF(stream, 1), ROW_OF(stream, 2)},
-};
 #endif
 /* clang-format on */
 
-/* Panels outside, rows inside: a panel is read once from afar and then serves all rows from the cache,
- * while the tiles before the last few ask for the next one. */
+static void (*const tiles[2][MAX_VECTORS][MAX_ROWS])(const struct tile *t) = {
+#if MAX_VECTORS == 4
+    {NAMES(tile, 1), NAMES(tile, 2), NAMES(tile, 3), NAMES(tile, 4)},
+    {NAMES(near, 1), NAMES(near, 2), NAMES(near, 3), NAMES(near, 4)},
+#else
+    {NAMES(tile, 1), NAMES(tile, 2)},
+    {NAMES(near, 1), NAMES(near, 2)},
+#endif
+};
+
+/* Panels outside, rows inside: a panel is read once from afar and then serves all rows from the cache, while
+ * every tile asks for its part of the next one, so that memory is read while there is arithmetic to do. */
 static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
                 size_t y_stride, size_t n_rows, bool add)
 {
     size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS, n_in = linear->n_in;
-    size_t lines = n_tiles == 1 ? LINES : (LINES + 1) / 2;
-    size_t asking = n_tiles == 1 ? 1 : LINES / lines; /* tiles that ask for the next panel */
-    size_t rows_each, n_larger;
+    size_t rows_each, n_larger, advance;
     const float *w = linear->packed;
 
     if (n_rows == 0)
@@ -213,9 +222,10 @@ static void run(const struct kr_linear *linear, const float *x, size_t x_stride,
     /* tiles of nearly equal height: one of one row would be slow */
     rows_each = n_rows / n_tiles;
     n_larger = n_rows % n_tiles;
+    advance = KR_MIN(PANEL * sizeof(float) / n_tiles, (size_t)KR_ALIGNMENT);
     for (size_t column = 0; column < linear->n_out; column += PANEL) {
         size_t width = KR_MIN(linear->n_out - column, (size_t)PANEL);
-        size_t vectors = (width + LANES - 1) / LANES, panel = n_in * vectors * LANES;
+        size_t vectors = (width + LANES - 1) / LANES;
         struct tile t = {
             .w = w,
             .bias = linear->bias ? linear->bias + column : NULL,
@@ -225,24 +235,20 @@ static void run(const struct kr_linear *linear, const float *x, size_t x_stride,
             .y_stride = y_stride,
             .n_in = n_in,
             .n_last = width - (vectors - 1) * LANES,
+            .ahead = (const char *)(w + n_in * vectors * LANES),
+            .advance = advance,
             .add = add,
         };
 
+        w += n_in * vectors * LANES;
         for (size_t i = 0; i < n_tiles; i++) {
             size_t rows = rows_each + (i < n_larger);
 
-            t.ahead = (const char *)(w + panel);
-            if (i < asking) {
-                t.ahead += i * n_in * lines * KR_ALIGNMENT;
-                t.advance = lines * KR_ALIGNMENT;
-            } else {
-                t.advance = 0;
-            }
-            functions[n_tiles == 1][vectors - 1][rows - 1](&t);
+            tiles[n_tiles <= 2][vectors - 1][rows - 1](&t);
             t.x += rows * x_stride;
             t.y += rows * y_stride;
+            t.ahead += n_in * advance;
         }
-        w += panel;
     }
 }
 
