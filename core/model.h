@@ -60,9 +60,8 @@ struct kr_model {
     char name[64];   /* last component of the predictor's folder that is not "predictor" */
     char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */
     const struct kr_products *products; /* of all its matrices */
-    /* What bits depend on beside the model and its inputs: the instruction set of the kernels and, where
-     * OpenBLAS makes the products, its kernel: "avx512", "avx2+openblas-Haswell". Native products are those
-     * of the kernels' own set. */
+    /* What bits depend on beside the model and its inputs: the instruction set of the kernels and of native
+     * products in f32, "avx512"; with others behind it: "avx2+openblas-Haswell", "avx512+amx_bf16". */
     char isa[48];
     size_t n_weight_bytes;        /* that its memory takes */
     struct kr_model_store *store; /* owns the weights, each 64-byte aligned, zeros behind it */

@@ -166,7 +166,9 @@ static void name_isa(struct kr_model *model)
 {
     const char *kernels = kr_kernels()->name;
 
-    if (model->products->panel > 0)
+    if (model->products->precision == KR_BF16_PRODUCTS)
+        snprintf(model->isa, sizeof(model->isa), "%s+%s", kernels, model->products->name);
+    else if (model->products->panel > 0)
         snprintf(model->isa, sizeof(model->isa), "%s", kernels);
     else
         snprintf(model->isa, sizeof(model->isa), "%s+openblas-%s", kernels, kr_product_init());

@@ -9,6 +9,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#ifdef KR_X86
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 const char *const kr_matmul_names[] = {"auto", "native", "openblas", NULL};
 const char *const kr_precision_names[] = {"f32", "bf16", NULL};
@@ -91,12 +96,33 @@ void kr_product_several(const struct kr_linear *const *linears, float *const *ys
 static const struct kr_products products_openblas = {.name = "openblas",
                                                      .precision = KR_F32_PRODUCTS};
 #ifdef KR_X86
-extern const struct kr_products kr_products_avx2, kr_products_avx512;
+extern const struct kr_products kr_products_avx2, kr_products_avx512, kr_products_avx512_bf16,
+    kr_products_amx_bf16;
+
+static bool has_bf16(void)
+{
+    return kr_kernels_named("avx512") && __builtin_cpu_supports("avx512bf16");
+}
+
+/* AMX-TILE and AMX-BF16, and the system's leave: Linux lends the tiles' registers to whoever asks for them,
+ * for the whole process. */
+static bool has_amx(void)
+{
+    enum { LEAF = 7, TILE = 1u << 24, BF16 = 1u << 22, REQUEST = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & TILE) && (d & BF16) &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
 #endif
 
 const struct kr_products *kr_products_named(const char *name)
 {
 #ifdef KR_X86
+    if (strcmp(name, "amx_bf16") == 0 && has_bf16() && has_amx())
+        return &kr_products_amx_bf16;
+    if (strcmp(name, "avx512_bf16") == 0 && has_bf16())
+        return &kr_products_avx512_bf16;
     /* the same conditions as the kernels' */
     if (strcmp(name, "avx512") == 0 && kr_kernels_named(name))
         return &kr_products_avx512;
@@ -109,13 +135,20 @@ const struct kr_products *kr_products_named(const char *name)
 int kr_products_choose(enum kr_matmul matmul, enum kr_precision precision,
                        const struct kr_products **ret, struct kr_error *error)
 {
-    static const char *const natives[] = {"avx512", "avx2"};
+    static const char *const natives[][2] = {{"avx512", "avx2"}, {"amx_bf16", "avx512_bf16"}};
+    const struct kr_products *products;
 
-    if (precision != KR_F32_PRODUCTS)
-        return kr_error_set(error, -ENOTSUP, "precision: bf16, expected f32");
-    for (size_t i = 0; matmul != KR_MATMUL_OPENBLAS && i < KR_ARRAY_LENGTH(natives); i++)
-        if ((*ret = kr_products_named(natives[i])))
+    for (size_t i = 0; matmul != KR_MATMUL_OPENBLAS && i < KR_ARRAY_LENGTH(natives[0]); i++)
+        if ((products = kr_products_named(natives[precision][i]))) {
+            *ret = products;
             return 0;
+        }
+    if (precision == KR_BF16_PRODUCTS && matmul == KR_MATMUL_OPENBLAS)
+        return kr_error_set(error, -ENOTSUP,
+                            "precision: bf16, expected f32 with matmul = openblas");
+    if (precision == KR_BF16_PRODUCTS)
+        return kr_error_set(error, -ENOTSUP,
+                            "precision: bf16, expected f32 on a processor without AVX512_BF16");
     if (matmul == KR_MATMUL_NATIVE)
         return kr_error_set(
             error, -ENOTSUP,

@@ -5,7 +5,11 @@
  * over the columns of x in ascending order, begun at the bias. A row's result is therefore that of the row
  * alone wherever it stands and whatever stands beside it, and AVX2 and AVX-512 give the same bits. OpenBLAS
  * serves every other processor, and is the oracle in tests: it runs in blocks of 8 rows, which keeps it
- * row-pure as well, with bits of its own. */
+ * row-pure as well, with bits of its own.
+ *
+ * With precision bf16 weights, when packed, and activations, in each product, are rounded to bfloat16, and
+ * their products summed in f32 in an order fixed by the column: row-pure too. AVX512_BF16 and AMX each have an
+ * order of their own, so their bits differ. */
 #ifndef KR_PRODUCT_H
 #define KR_PRODUCT_H
 
@@ -30,7 +34,7 @@ struct kr_linear {
 
 /* One implementation. Constant; any thread. */
 struct kr_products {
-    const char *name; /* "openblas", "avx2", "avx512", "bf16" */
+    const char *name; /* "openblas", "avx2", "avx512"; "avx512_bf16", "amx_bf16" */
     enum kr_precision precision;
     /* The packed form: panels [ceil(n_out / panel)] of [n_in rounded up to `depth`][panel] weights, the last
      * panel as narrow as its columns rounded up to `lanes` allow, zeros where there is none. With a depth

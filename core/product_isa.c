@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Native f32 products for one instruction set; the makefile compiles this file once for each, with KR_ISA
- * naming it.
+/* Native products for one instruction set; the makefile compiles this file once for each, with KR_ISA
+ * naming it, and with KR_BF16 for products of bfloat16.
  *
  * A tile is up to 6 rows by one panel, all of it in registers while the panel streams past: each step of k
  * loads the panel's weights once and multiplies them with one element of each row. The numbers of rows and of
- * vectors are constants of each tile function, so that nothing is left to test inside the loop. */
-#include "core/product.h"
+ * vectors are constants of each tile function, so that nothing is left to test inside the loop.
+ *
+ * With bfloat16 a step takes two neighbouring columns of x: vdpbf16ps multiplies pairs, 32 bits each, and adds
+ * both products to the sum. A pair lies where a float would, so the same loops serve. */
+#include "core/product_bf16.h"
 
 #include <immintrin.h>
 
@@ -22,10 +25,14 @@
 #define LINES       4 /* cache lines of a panel's row */
 typedef __m512 vector;
 typedef __mmask16 mask;
-#define zero()              _mm512_setzero_ps()
-#define load(p)             _mm512_loadu_ps(p)
-#define broadcast(p)        _mm512_set1_ps(*(p))
-#define fma(a, b, c)        _mm512_fmadd_ps(a, b, c)
+#define zero()       _mm512_setzero_ps()
+#define load(p)      _mm512_loadu_ps(p)
+#define broadcast(p) _mm512_set1_ps(*(p))
+#ifdef KR_BF16
+#define fma(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#else
+#define fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#endif
 #define plus(a, b)          _mm512_add_ps(a, b)
 #define store(p, a)         _mm512_storeu_ps(p, a)
 #define load_part(p, m)     _mm512_maskz_loadu_ps(m, p)
@@ -210,10 +217,10 @@ static void (*const tiles[2][MAX_VECTORS][MAX_ROWS])(const struct tile *t) = {
 
 /* Panels outside, rows inside: a panel is read once from afar and then serves all rows from the cache, while
  * every tile asks for its part of the next one, so that memory is read while there is arithmetic to do. */
-static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
-                size_t y_stride, size_t n_rows, bool add)
+static void run_rows(const struct kr_linear *linear, size_t n_in, const float *x, size_t x_stride,
+                     float *y, size_t y_stride, size_t n_rows, bool add)
 {
-    size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS, n_in = linear->n_in;
+    size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
     size_t rows_each, n_larger, advance;
     const float *w = linear->packed;
 
@@ -252,12 +259,39 @@ static void run(const struct kr_linear *linear, const float *x, size_t x_stride,
     }
 }
 
+#ifdef KR_BF16
+/* Rows are rounded to bfloat16 here, as many as fit at a time; one always does. */
+static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
+                size_t y_stride, size_t n_rows, bool add)
+{
+    _Alignas(KR_ALIGNMENT) float pairs[KR_BF16_ITEMS / 2];
+    size_t depth = kr_round_up(linear->n_in, KR_BF16_DEPTH) / 2, rows;
+
+    for (size_t row = 0; row < n_rows; row += rows) {
+        rows = KR_MIN(KR_BF16_ITEMS / 2 / depth, n_rows - row);
+        kr_bf16_rows(x + row * x_stride, x_stride, linear->n_in, rows, pairs);
+        run_rows(linear, depth, pairs, depth, y + row * y_stride, y_stride, rows, add);
+    }
+}
+#else
+static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
+                size_t y_stride, size_t n_rows, bool add)
+{
+    run_rows(linear, linear->n_in, x, x_stride, y, y_stride, n_rows, add);
+}
+#endif
+
 extern const struct kr_products JOIN(kr_products_, KR_ISA);
 const struct kr_products JOIN(kr_products_, KR_ISA) = {
     .name = TEXT(KR_ISA),
+#ifdef KR_BF16
+    .precision = KR_BF16_PRODUCTS,
+    .depth = KR_BF16_DEPTH,
+#else
     .precision = KR_F32_PRODUCTS,
+    .depth = 1,
+#endif
     .panel = PANEL,
     .lanes = LANES,
-    .depth = 1,
     .run = run,
 };

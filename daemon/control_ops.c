@@ -2,7 +2,6 @@
 /* What can be asked on the control socket (kronosd-wire(7), "Control"). */
 #include "daemon/control.h"
 
-#include "core/kernels.h"
 #include "daemon/args.h"
 #include "daemon/clock.h"
 #include "daemon/daemon.h"

@@ -97,13 +97,14 @@ static const size_t shapes[][2] = {
     {256, 20},  {6, 256},    {128, 128},  {256, 128},  {128, 256},  {64, 6},     {16, 64},
     {64, 16},   {192, 64},   {64, 192},   {6, 64},     {36, 36},    {50, 36},    {36, 50},
     {10, 36},   {36, 10},    {104, 208},  {104, 104},  {140, 104},  {104, 140},  {32, 104},
-    {65, 33},   {47, 31},    {49, 1},     {2, 7},      {1, 1},
+    {65, 33},   {47, 31},    {49, 1},     {2, 7},      {17, 4500},  {2, 40000},  {1, 1},
 };
 /* The rows of one test; others repeat them. */
 #define DISTINCT 7
 #define MOST     80
 
-static const char *const names[] = {"openblas", "avx2", "avx512"};
+static const char *const names[] = {"openblas", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
+enum { NATIVE = 1, BF16 = 3 }; /* where they begin */
 
 /* One matrix, its rows, and what a row's product is. */
 struct work {
@@ -236,7 +237,7 @@ static void pure(void)
 /* Native products are the chain that product.h promises, to the bit: every instruction set gives the same. */
 static void chain(void)
 {
-    for (size_t i = 1; i < KR_ARRAY_LENGTH(names); i++)
+    for (size_t i = NATIVE; i < BF16; i++)
         for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
             struct work work;
             float *expected;
@@ -267,7 +268,7 @@ static void oracle(void)
 {
     double most = 0;
 
-    for (size_t i = 1; i < KR_ARRAY_LENGTH(names); i++)
+    for (size_t i = NATIVE; i < BF16; i++)
         for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
             struct work ours, theirs;
 
@@ -344,12 +345,99 @@ static void added_and_several(void)
         }
 }
 
+/* Bits of the nearest bfloat16 by arithmetic in double, ties to even. */
+static uint16_t nearest(float x)
+{
+    int exponent;
+    double step;
+    float rounded;
+    uint32_t bits;
+
+    if (x == 0)
+        return 0;
+    frexp(x, &exponent);
+    step = ldexp(1, exponent - 8); /* 8 bits of it are kept */
+    rounded = (float)(nearbyint(x / step) * step);
+    memcpy(&bits, &rounded, sizeof(bits));
+    return (uint16_t)(bits >> 16);
+}
+
+static double value_of(uint16_t bf16)
+{
+    uint32_t bits = (uint32_t)bf16 << 16;
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* bf16 against exact products and sums of the rounded inputs: only the sums round. */
+static void narrow(void)
+{
+    for (size_t i = BF16; i < KR_ARRAY_LENGTH(names); i++) {
+        double most = 0, most_of_f32 = 0;
+
+        for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
+            struct work work;
+
+            if (!prepare(&work, s, names[i], s % 2 == 0)) {
+                kt_note("%s: not on this processor", names[i]);
+                break;
+            }
+            fill(&work, DISTINCT, 0);
+            product(&work, DISTINCT);
+            for (size_t r = 0; r < DISTINCT; r++)
+                for (size_t out = 0; out < work.n_out; out++) {
+                    double sum = work.linear.bias ? work.bias[out] : 0, size = fabs(sum);
+                    double whole = sum, y = work.y[r * work.y_stride + out];
+
+                    for (size_t in = 0; in < work.n_in; in++) {
+                        float x = work.rows[r * work.n_in + in];
+                        float w = work.weight[out * work.n_in + in];
+                        double term = value_of(nearest(x)) * value_of(nearest(w));
+
+                        sum += term;
+                        size += fabs(term);
+                        whole += (double)x * w;
+                    }
+                    size *= sqrt((double)work.n_in + 1);
+                    most = fmax(most, fabs(y - sum) / (size * 0x1p-24));
+                    most_of_f32 = fmax(most_of_f32, fabs(y - whole) / (size * 0x1p-24));
+                }
+            release(&work);
+        }
+        kt_note(
+            "%s: largest difference %.3f of sqrt(n_in) units; %.0f to inputs that are not rounded",
+            names[i], most, most_of_f32);
+        CU_ASSERT_TRUE(most < 2);
+        CU_ASSERT_TRUE(most == 0 || most_of_f32 > 100); /* they were rounded */
+    }
+}
+
+static void rounding(void)
+{
+    static const float edges[] = {
+        0,           1,          0x1.01p0f, 0x1.03p0f, 0x1.0100p1f, 0x1.010002p0f, 0x1.02fffep0f,
+        0x1.fep127f, -0x1.01p0f, 0x1.ffp0f};
+    uint32_t seed = 3;
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(edges); i++)
+        wrong += kr_bf16(edges[i]) != nearest(edges[i]);
+    for (size_t i = 0; i < 100000; i++) {
+        float x = noise(&seed) * ldexpf(1, (int)(i % 60) - 30);
+
+        wrong += kr_bf16(x) != nearest(x);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
 /* What was packed comes back, and padding is zero. */
 static void packing(void)
 {
-    for (size_t i = 1; i < KR_ARRAY_LENGTH(names); i++)
+    for (size_t i = NATIVE; i < KR_ARRAY_LENGTH(names); i++)
         for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
-            size_t bytes, n_zeros = 0, n_items;
+            size_t bytes, item = i < BF16 ? sizeof(float) : sizeof(uint16_t), n_zeros = 0, n_items;
             struct work work;
             float *back;
 
@@ -359,12 +447,15 @@ static void packing(void)
             n_items = work.n_out * work.n_in;
             back = kr_alloc(n_items, sizeof(float));
             kr_linear_weights(&work.linear, back);
+            for (size_t k = 0; i >= BF16 && k < n_items; k++)
+                work.weight[k] = (float)value_of(nearest(work.weight[k]));
             CU_ASSERT_EQUAL(memcmp(back, work.weight, n_items * sizeof(float)), 0);
-            for (size_t k = 0; k < bytes / sizeof(float); k++)
-                n_zeros += ((const float *)work.packed)[k] == 0;
+            for (size_t k = 0; k < bytes / item; k++)
+                n_zeros += item == sizeof(float) ? ((const float *)work.packed)[k] == 0
+                                                 : ((const uint16_t *)work.packed)[k] == 0;
             for (size_t k = 0; k < n_items; k++)
                 n_zeros -= work.weight[k] == 0;
-            CU_ASSERT_EQUAL(n_zeros, bytes / sizeof(float) - n_items);
+            CU_ASSERT_EQUAL(n_zeros, bytes / item - n_items);
             CU_ASSERT_PTR_NULL(work.linear.weight);
             free(back);
             release(&work);
@@ -385,6 +476,18 @@ static void choices(void)
     CU_ASSERT_EQUAL(kr_products_choose(KR_MATMUL_NATIVE, KR_F32_PRODUCTS, &products, &error),
                     native ? 0 : -ENOTSUP);
     CU_ASSERT_PTR_NULL(kr_products_named("mmx"));
+    if (kr_products_named("avx512_bf16")) {
+        CU_ASSERT_EQUAL(kr_products_choose(KR_MATMUL_AUTO, KR_BF16_PRODUCTS, &products, &error), 0);
+        CU_ASSERT_EQUAL(products->precision, KR_BF16_PRODUCTS);
+    } else {
+        CU_ASSERT_EQUAL(kr_products_choose(KR_MATMUL_AUTO, KR_BF16_PRODUCTS, &products, &error),
+                        -ENOTSUP);
+        CU_ASSERT_STRING_EQUAL(error.text,
+                               "precision: bf16, expected f32 on a processor without AVX512_BF16");
+    }
+    CU_ASSERT_EQUAL(kr_products_choose(KR_MATMUL_OPENBLAS, KR_BF16_PRODUCTS, &products, &error),
+                    -ENOTSUP);
+    CU_ASSERT_STRING_EQUAL(error.text, "precision: bf16, expected f32 with matmul = openblas");
 }
 
 int main(void)
@@ -396,6 +499,8 @@ int main(void)
         {"native: one chain", chain},
         {"native against OpenBLAS", oracle},
         {"added, several", added_and_several},
+        {"bf16 against the rounded inputs", narrow},
+        {"rounding to bf16", rounding},
         {"packing", packing},
         {"choices", choices},
     };

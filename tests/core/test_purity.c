@@ -470,9 +470,27 @@ static const struct kt_test tests[] = {
     {"mutations turn the test red", mutations},
 };
 
+/* What follows runs with these products. */
+static void use(const char *name)
+{
+    kt_products = kr_products_named(name);
+    if (!kt_products)
+        kt_skip("no %s: this processor, or its system, does not offer it", name);
+}
+
 static void use_openblas(void)
 {
-    kt_products = kr_products_named("openblas");
+    use("openblas");
+}
+
+static void use_avx512_bf16(void)
+{
+    use("avx512_bf16");
+}
+
+static void use_amx_bf16(void)
+{
+    use("amx_bf16");
 }
 
 /* Again under the kernels of other processors: OpenBLAS reads its choice at start, so in a child. */
@@ -559,16 +577,24 @@ int main(int argc, char **argv)
         {"under OPENBLAS_CORETYPE=Sandybridge", sandybridge},
         {"under OPENBLAS_CORETYPE=Prescott", prescott},
     };
-    struct kt_test all[2 * KR_ARRAY_LENGTH(tests) + 1 + KR_ARRAY_LENGTH(others)];
+    static const struct kt_test again[] = {
+        {"again with OpenBLAS's products", use_openblas},
+        {"again with bf16's products (AVX-512)", use_avx512_bf16},
+        {"again with bf16's products (AMX)", use_amx_bf16},
+    };
+    struct kt_test all[KR_ARRAY_LENGTH(tests) * (KR_ARRAY_LENGTH(again) + 1) +
+                       KR_ARRAY_LENGTH(again) + KR_ARRAY_LENGTH(others)];
     size_t n = KR_ARRAY_LENGTH(tests);
     const struct kr_products *usual = NULL;
 
     if (argc > 1 && strcmp(argv[1], "--child") == 0)
         return run_child();
     memcpy(all, tests, sizeof(tests));
-    all[n++] = (struct kt_test){"again with OpenBLAS's products", use_openblas};
-    memcpy(all + n, tests, sizeof(tests));
-    n += KR_ARRAY_LENGTH(tests);
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(again); i++) {
+        all[n++] = again[i];
+        memcpy(all + n, tests, sizeof(tests));
+        n += KR_ARRAY_LENGTH(tests);
+    }
     memcpy(all + n, others, sizeof(others));
     n += KR_ARRAY_LENGTH(others);
     if (kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &usual, NULL) == 0)
