@@ -66,10 +66,7 @@ const char *kr_product_init(void)
 void kr_product(const struct kr_linear *linear, float *x, size_t x_stride, float *y,
                 size_t y_stride, size_t n_rows)
 {
-    if (linear->packed)
-        linear->products->run(linear, x, x_stride, y, y_stride, n_rows, false);
-    else
-        openblas(linear, x, x_stride, y, y_stride, n_rows);
+    kr_product_several(&linear, &y, 1, x, x_stride, y_stride, n_rows);
 }
 
 void kr_product_add(const struct kr_linear *linear, float *x, size_t x_stride, float *y,
@@ -78,7 +75,7 @@ void kr_product_add(const struct kr_linear *linear, float *x, size_t x_stride, f
     const struct kr_kernels *kernels = kr_kernels();
 
     if (linear->packed) {
-        linear->products->run(linear, x, x_stride, y, y_stride, n_rows, true);
+        linear->products->run(&linear, &y, 1, x, x_stride, y_stride, n_rows, true);
         return;
     }
     openblas(linear, x, x_stride, scratch, y_stride, n_rows);
@@ -89,8 +86,12 @@ void kr_product_add(const struct kr_linear *linear, float *x, size_t x_stride, f
 void kr_product_several(const struct kr_linear *const *linears, float *const *ys, size_t n_linears,
                         float *x, size_t x_stride, size_t y_stride, size_t n_rows)
 {
+    if (linears[0]->packed) {
+        linears[0]->products->run(linears, ys, n_linears, x, x_stride, y_stride, n_rows, false);
+        return;
+    }
     for (size_t i = 0; i < n_linears; i++)
-        kr_product(linears[i], x, x_stride, ys[i], y_stride, n_rows);
+        openblas(linears[i], x, x_stride, ys[i], y_stride, n_rows);
 }
 
 static const struct kr_products products_openblas = {.name = "openblas",

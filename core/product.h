@@ -40,9 +40,10 @@ struct kr_products {
      * panel as narrow as its columns rounded up to `lanes` allow, zeros where there is none. With a depth
      * above 1 two neighbouring weights of a column lie together: [n_in / 2][panel][2]. 0 with OpenBLAS. */
     size_t panel, lanes, depth;
-    /* y [n_rows][y_stride] = (add ? y : 0) + product. */
-    void (*run)(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
-                size_t y_stride, size_t n_rows, bool add);
+    /* The products of n_rows rows x with several matrices of this form and one n_in, each ys[i]
+     * [n_rows][y_stride] = (add ? ys[i] : 0) + product. NULL with OpenBLAS. */
+    void (*run)(const struct kr_linear *const *linears, float *const *ys, size_t n_linears,
+                const float *x, size_t x_stride, size_t y_stride, size_t n_rows, bool add);
 };
 
 /* Rows that OpenBLAS runs at once. It sums a row in one order whatever its neighbours only when the block

@@ -162,12 +162,12 @@ static void run_rows(const struct kr_linear *linear, const uint16_t *x, size_t d
     }
 }
 
-static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
-                size_t y_stride, size_t n_rows, bool add)
+static void run(const struct kr_linear *const *linears, float *const *ys, size_t n_linears,
+                const float *x, size_t x_stride, size_t y_stride, size_t n_rows, bool add)
 {
     _Alignas(KR_ALIGNMENT) uint16_t rounded[KR_BF16_ITEMS];
-    size_t depth = kr_round_up(linear->n_in, KR_BF16_DEPTH), most = KR_BF16_ITEMS / depth, rows;
-    size_t block_rows = KR_MIN(most, (size_t)TILE_ROWS);
+    size_t n_in = linears[0]->n_in, depth = kr_round_up(n_in, KR_BF16_DEPTH), rows;
+    size_t most = KR_BF16_ITEMS / depth, block_rows = KR_MIN(most, (size_t)TILE_ROWS);
 
     most -= most % block_rows;
     configure(block_rows);
@@ -176,9 +176,11 @@ static void run(const struct kr_linear *linear, const float *x, size_t x_stride,
 
         rows = KR_MIN(most, n_rows - row);
         padding = (block_rows - rows % block_rows) % block_rows;
-        kr_bf16_rows(x + row * x_stride, x_stride, linear->n_in, rows, rounded);
+        kr_bf16_rows(x + row * x_stride, x_stride, n_in, rows, rounded);
         memset(rounded + rows * depth, 0, padding * depth * sizeof(uint16_t));
-        run_rows(linear, rounded, depth, block_rows, y + row * y_stride, y_stride, rows, add);
+        for (size_t i = 0; i < n_linears; i++)
+            run_rows(linears[i], rounded, depth, block_rows, ys[i] + row * y_stride, y_stride, rows,
+                     add);
     }
     _tile_release(); /* a thread with clean tiles is cheap to switch */
 }

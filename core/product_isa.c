@@ -261,23 +261,25 @@ static void run_rows(const struct kr_linear *linear, size_t n_in, const float *x
 
 #ifdef KR_BF16
 /* Rows are rounded to bfloat16 here, as many as fit at a time; one always does. */
-static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
-                size_t y_stride, size_t n_rows, bool add)
+static void run(const struct kr_linear *const *linears, float *const *ys, size_t n_linears,
+                const float *x, size_t x_stride, size_t y_stride, size_t n_rows, bool add)
 {
     _Alignas(KR_ALIGNMENT) float pairs[KR_BF16_ITEMS / 2];
-    size_t depth = kr_round_up(linear->n_in, KR_BF16_DEPTH) / 2, rows;
+    size_t n_in = linears[0]->n_in, depth = kr_round_up(n_in, KR_BF16_DEPTH) / 2, rows;
 
     for (size_t row = 0; row < n_rows; row += rows) {
         rows = KR_MIN(KR_BF16_ITEMS / 2 / depth, n_rows - row);
-        kr_bf16_rows(x + row * x_stride, x_stride, linear->n_in, rows, pairs);
-        run_rows(linear, depth, pairs, depth, y + row * y_stride, y_stride, rows, add);
+        kr_bf16_rows(x + row * x_stride, x_stride, n_in, rows, pairs);
+        for (size_t i = 0; i < n_linears; i++)
+            run_rows(linears[i], depth, pairs, depth, ys[i] + row * y_stride, y_stride, rows, add);
     }
 }
 #else
-static void run(const struct kr_linear *linear, const float *x, size_t x_stride, float *y,
-                size_t y_stride, size_t n_rows, bool add)
+static void run(const struct kr_linear *const *linears, float *const *ys, size_t n_linears,
+                const float *x, size_t x_stride, size_t y_stride, size_t n_rows, bool add)
 {
-    run_rows(linear, linear->n_in, x, x_stride, y, y_stride, n_rows, add);
+    for (size_t i = 0; i < n_linears; i++)
+        run_rows(linears[i], linears[i]->n_in, x, x_stride, ys[i], y_stride, n_rows, add);
 }
 #endif
 
