@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Walk-forward over a file of bars, by the code that serves a live stream: every bar is scored against
  * the forecasts that wait for it, teaches the calibration, enters the model's state, and behind every
- * K-th one a forecast is made. Draws are independent ones. */
+ * K-th one a forecast is made. Forecasts within the history only teach, as a daemon that has been up
+ * for as long has learned. Draws are independent ones. */
 #ifndef KC_BACKTEST_H
 #define KC_BACKTEST_H
 
@@ -16,6 +17,9 @@ struct kc_backtest_config {
     size_t lookback;               /* bars of history before the first forecast, and the model's */
     size_t horizon, paths, max_context;
     size_t every; /* bars from one forecast to the next */
+    /* Bars between forecasts made during the history: they teach the calibration and count in
+     * nothing that is reported. 0: none. */
+    size_t learn_every;
     enum kr_mode mode;
     struct kr_sampling sampling;
     uint64_t seed;
@@ -23,6 +27,9 @@ struct kc_backtest_config {
     void (*progress)(void *context, size_t); /* bars done; may be NULL */
     void *context;
 };
+
+/* Bars before the first forecast of the history, as a stream's default. */
+#define KC_BACKTEST_MIN_BARS 64
 
 /* Levels 0.05, 0.10, .. 0.95; bands 0 .. 8 are central ones of 10 %, 20 %, .. 90 %. */
 #define KC_BACKTEST_LEVELS 19

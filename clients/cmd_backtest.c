@@ -164,6 +164,7 @@ int kc_cmd_backtest(int argc, char **argv)
                                   .lookback = 400,
                                   .horizon = 24,
                                   .paths = 32,
+                                  .learn_every = 3,
                                   .max_context = 512,
                                   .sampling = {.temperature = 1, .top_p = 1}}}};
     struct settings *s = &command.settings;
@@ -186,6 +187,9 @@ int kc_cmd_backtest(int argc, char **argv)
         {"paths", "S", "sampled paths (32)", KC_COUNT, &b->paths, 1, 65536, NULL, NULL},
         {"every", "K", "bars from one forecast to the next (the horizon)", KC_COUNT, &b->every, 1,
          1e7, NULL, NULL},
+        {"learn-every", "K",
+         "forecast behind every K-th bar of the history to learn calibration; 0: none (3)",
+         KC_COUNT, &b->learn_every, 0, 1e7, NULL, NULL},
         {"temperature", "T", "above 0 (1)", KC_NUMBER, &b->sampling.temperature, -INFINITY,
          INFINITY, NULL, NULL},
         {"top-k", "K", "keep the K likeliest tokens; 0: all; 1: greedy (0)", KC_COUNT,

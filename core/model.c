@@ -208,6 +208,7 @@ int kr_model_load_as(const char *predictor_folder, const char *tokenizer_folder,
     model->normaliser = config.normaliser;
     model->attention_window = config.attention_window;
     model->returns = config.returns;
+    model->prior = config.prior;
     name_model(predictor_folder, model->name, sizeof(model->name));
     *ret = model;
     model = NULL;

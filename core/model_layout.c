@@ -187,6 +187,7 @@ int kr_layout_new(const struct kr_model_shape *shape, const struct kr_products *
         return -ENOMEM;
     model->products = products;
     name_isa(model);
+    model->prior = kr_prior_identity;
     t = &model->tokenizer;
     t->d_model = d;
     t->n_bits = n_bits;

@@ -388,6 +388,41 @@ static void calibrated(void)
     json_decref(json);
 }
 
+/* What is learned in the history changes no raw number, and makes the first origins calibrated. */
+static void history_teaches(void)
+{
+    static const char *const raw[] = {"crps", "crps_rw", "skill", "cover90_raw", "pit_p"};
+    const char *csv = simulate("history.csv", "260", "11");
+    json_t *without, *with;
+    struct line line;
+
+    start_line(&line, "backtest", PICO);
+    add(&line, "--bars", csv);
+    add(&line, "--lookback", "200");
+    add(&line, "--horizon", "2");
+    add(&line, "--every", "5");
+    add(&line, "--paths", "8");
+    add(&line, "--mode", "exact");
+    add(&line, "--calendar", "24x7");
+    add(&line, "--learn-every", "0");
+    without = run_json(&line);
+    line.words[line.n - 1] = "1";
+    with = run_json(&line);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(without, "origins")), 12);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(with, "origins")), 12);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(without, "calibrated_origins")), 0);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(with, "calibrated_origins")), 12);
+    for (size_t h = 1; h <= 2; h++) {
+        for (size_t i = 0; i < KR_ARRAY_LENGTH(raw); i++)
+            CU_ASSERT_EQUAL(number(horizon_at(with, h), raw[i]),
+                            number(horizon_at(without, h), raw[i]));
+        CU_ASSERT_NOT_EQUAL(number(horizon_at(with, h), "skill_cal"),
+                            number(horizon_at(without, h), "skill_cal"));
+    }
+    json_decref(without);
+    json_decref(with);
+}
+
 /* The table has the numbers of the JSON, chosen horizons first. */
 static void table(void)
 {
@@ -529,6 +564,7 @@ int main(void)
         {"numbers recomputed", recomputed},
         {"a market at rest", at_rest},
         {"calibrated", calibrated},
+        {"the history teaches", history_teaches},
         {"table", table},
         {"SVG", plot},
         {"refused", refused},
