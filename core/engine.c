@@ -112,12 +112,6 @@ static void rotation_angles(struct kr_engine *engine, const struct kr_view *view
     }
 }
 
-static void add_rows(struct kr_engine *engine, const float *rows, size_t n, size_t width)
-{
-    for (size_t i = 0; i < n; i++)
-        engine->kernels->add(engine->x + i * engine->width, rows + i * engine->width, width);
-}
-
 static void norm_rows(struct kr_engine *engine, const float *weight, size_t n, size_t width)
 {
     for (size_t i = 0; i < n; i++)
@@ -135,9 +129,9 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
 
     norm_rows(engine, block->norm1, n, stack->d_model);
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&block->q, engine->normed, width, engine->q, width, n);
-    kr_product(&block->k, engine->normed, width, engine->k, width, n);
-    kr_product(&block->v, engine->normed, width, engine->v, width, n);
+    kr_product_several((const struct kr_linear *const[]){&block->q, &block->k, &block->v},
+                       (float *const[]){engine->q, engine->k, engine->v}, 3, engine->normed, width,
+                       width, n);
     kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         const float *cosine = engine->cosine + i * half, *sine = engine->sine + i * half;
@@ -155,9 +149,8 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
             kr_attend(engine->kernels, &views[i], layer, head, engine->q + i * width + head * dim,
                       scale, engine->normed + i * width + head * dim, engine->scores);
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&block->out, engine->normed, width, engine->k, width, n);
+    kr_product_add(&block->out, engine->normed, width, engine->x, width, engine->k, n);
     kr_phase(engine, KR_PHASE_OTHER);
-    add_rows(engine, engine->k, n, stack->d_model);
 }
 
 /* x += w2(silu(w1 n) * (w3 n)), n = norm2(x). */
@@ -168,16 +161,16 @@ static void feed_forward(struct kr_engine *engine, const struct kr_block *block,
 
     norm_rows(engine, block->norm2, n, d_model);
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&block->w1, engine->normed, width, engine->wide1, wide, n);
-    kr_product(&block->w3, engine->normed, width, engine->wide2, wide, n);
+    kr_product_several((const struct kr_linear *const[]){&block->w1, &block->w3},
+                       (float *const[]){engine->wide1, engine->wide2}, 2, engine->normed, width,
+                       wide, n);
     kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         engine->kernels->silu_product(engine->wide1 + i * wide, engine->wide1 + i * wide,
                                       engine->wide2 + i * wide, ff);
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&block->w2, engine->wide1, wide, engine->k, width, n);
+    kr_product_add(&block->w2, engine->wide1, wide, engine->x, width, engine->k, n);
     kr_phase(engine, KR_PHASE_OTHER);
-    add_rows(engine, engine->k, n, d_model);
 }
 
 /* All blocks of one stack over the rows in engine->x. */
@@ -282,8 +275,8 @@ void kr_dependency_rows(struct kr_engine *engine, const struct kr_view *views, s
     size_t width = engine->width;
 
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&p->dep_k, engine->normed, width, engine->k, width, n);
-    kr_product(&p->dep_v, engine->normed, width, engine->v, width, n);
+    kr_product_several((const struct kr_linear *const[]){&p->dep_k, &p->dep_v},
+                       (float *const[]){engine->k, engine->v}, 2, engine->normed, width, width, n);
     kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         kr_cache_write(views[i].own, 0, views[i].index, engine->k + i * width,
@@ -326,9 +319,8 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
             kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
                       scale, engine->v + i * width + head * dim, engine->scores);
     kr_phase(engine, KR_PHASE_PRODUCTS);
-    kr_product(&p->dep_out, engine->v, width, engine->k, width, n);
+    kr_product_add(&p->dep_out, engine->v, width, engine->x, width, engine->k, n);
     kr_phase(engine, KR_PHASE_OTHER);
-    add_rows(engine, engine->k, n, d);
     norm_rows(engine, p->dep_norm, n, d);
     kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->proj_s2, engine->normed, width, engine->logits, p->vocabulary, n);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/status.h"
 
-#include "core/kernels.h"
 #include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
@@ -92,7 +91,7 @@ int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuff
         .rss_bytes = rss_bytes(),
         .version = PACKAGE_VERSION,
         .model_name = daemon->model->name,
-        .isa = kr_kernels()->name,
+        .isa = daemon->model->isa,
     };
     sum_trust(daemon, trust, &status);
     return kw_encode_status(out, &status);

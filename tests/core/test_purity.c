@@ -412,7 +412,11 @@ static void positions(void)
                                        {256, 256}, {512, 256}, {256, 512},  {1024, 256},
                                        {832, 832}, {6, 36},    {2048, 832}, {36, 6}};
     const size_t n_rows = 40;
+    const struct kr_products *products = kt_products;
 
+    if (!products)
+        CU_ASSERT_EQUAL_FATAL(kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &products, NULL),
+                              0);
     for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
         size_t n_out = shapes[s][0], n_in = shapes[s][1];
         float *w = kr_alloc(n_out * n_in, sizeof(float)), *bias = kr_alloc(n_out, sizeof(float));
@@ -420,7 +424,8 @@ static void positions(void)
               *y = kr_alloc(n_rows * n_out, sizeof(float));
         float *alone = kr_alloc(KR_BLOCK_ROWS * n_out, sizeof(float));
         float *one = kr_alloc(KR_BLOCK_ROWS * n_in, sizeof(float));
-        struct kr_linear linear = {n_out, n_in, w, bias};
+        struct kr_linear linear = {n_out, n_in, w, bias, NULL, NULL};
+        void *packed = NULL;
         size_t wrong = 0;
 
         for (size_t i = 0; i < n_out * n_in; i++)
@@ -429,6 +434,10 @@ static void positions(void)
             bias[i] = (float)(uniform((uint32_t)i, 11) - 0.5);
         for (size_t i = 0; i < n_rows * n_in; i++)
             x[i] = (float)(uniform((uint32_t)i, 12) - 0.5);
+        if (products->panel > 0) {
+            packed = kr_alloc(1, kr_linear_packed_bytes(&linear, products));
+            kr_linear_pack(&linear, products, w, packed);
+        }
         memcpy(one, x, n_in * sizeof(float));
         kr_product(&linear, one, n_in, alone, n_out, 1);
         for (size_t at = 0; at < 16; at++)
@@ -443,6 +452,7 @@ static void positions(void)
             }
         KT_CHECK(wrong == 0, "%zu x %zu: %zu positions or batches differ", n_out, n_in, wrong);
         free(w);
+        free(packed);
         free(bias);
         free(x);
         free(y);
@@ -459,6 +469,29 @@ static const struct kt_test tests[] = {
     {"sliding windows", sliding},
     {"mutations turn the test red", mutations},
 };
+
+/* What follows runs with these products. */
+static void use(const char *name)
+{
+    kt_products = kr_products_named(name);
+    if (!kt_products)
+        kt_skip("no %s: this processor, or its system, does not offer it", name);
+}
+
+static void use_openblas(void)
+{
+    use("openblas");
+}
+
+static void use_avx512_bf16(void)
+{
+    use("avx512_bf16");
+}
+
+static void use_amx_bf16(void)
+{
+    use("amx_bf16");
+}
 
 /* Again under the kernels of other processors: OpenBLAS reads its choice at start, so in a child. */
 
@@ -521,6 +554,7 @@ static int run_child(void)
            kr_kernels()->name);
     if (!wanted || strcasecmp(wanted, found) != 0)
         return 2;
+    use_openblas();
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 3;
     CU_pSuite suite = CU_add_suite("purity", NULL, NULL);
@@ -543,12 +577,28 @@ int main(int argc, char **argv)
         {"under OPENBLAS_CORETYPE=Sandybridge", sandybridge},
         {"under OPENBLAS_CORETYPE=Prescott", prescott},
     };
-    struct kt_test all[KR_ARRAY_LENGTH(tests) + KR_ARRAY_LENGTH(others)];
+    static const struct kt_test again[] = {
+        {"again with OpenBLAS's products", use_openblas},
+        {"again with bf16's products (AVX-512)", use_avx512_bf16},
+        {"again with bf16's products (AMX)", use_amx_bf16},
+    };
+    struct kt_test all[KR_ARRAY_LENGTH(tests) * (KR_ARRAY_LENGTH(again) + 1) +
+                       KR_ARRAY_LENGTH(again) + KR_ARRAY_LENGTH(others)];
+    size_t n = KR_ARRAY_LENGTH(tests);
+    const struct kr_products *usual = NULL;
 
     if (argc > 1 && strcmp(argv[1], "--child") == 0)
         return run_child();
     memcpy(all, tests, sizeof(tests));
-    memcpy(all + KR_ARRAY_LENGTH(tests), others, sizeof(others));
-    printf("# OpenBLAS: %s, kernels: %s\n", kr_product_init(), kr_kernels()->name);
-    return kt_main("purity", all, KR_ARRAY_LENGTH(all));
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(again); i++) {
+        all[n++] = again[i];
+        memcpy(all + n, tests, sizeof(tests));
+        n += KR_ARRAY_LENGTH(tests);
+    }
+    memcpy(all + n, others, sizeof(others));
+    n += KR_ARRAY_LENGTH(others);
+    if (kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &usual, NULL) == 0)
+        printf("# products by %s, then OpenBLAS %s; kernels: %s\n", usual->name, kr_product_init(),
+               kr_kernels()->name);
+    return kt_main("purity", all, n);
 }
