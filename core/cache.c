@@ -107,21 +107,10 @@ void kr_cache_reset(struct kr_cache *cache, int64_t first)
     poison(cache, 0, end);
 }
 
-/* Where a row, counted from the cache's first, lies. */
-static size_t slot_of(const struct kr_cache *cache, size_t row)
-{
-    int64_t slots = (int64_t)cache->capacity, slot;
-
-    if (!cache->ring)
-        return row;
-    slot = (cache->first + (int64_t)row) % slots;
-    return (size_t)(slot < 0 ? slot + slots : slot); /* history has negative numbers */
-}
-
 void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const float *k,
                     const float *v)
 {
-    size_t dim = cache->shape.head_dim, slot = slot_of(cache, row);
+    size_t dim = cache->shape.head_dim, slot = kr_cache_slot(cache, row);
 
     assert(layer < cache->shape.n_layers && row >= cache->len);
     assert(cache->ring ? row - cache->len <= KR_RING_SLACK : row < cache->capacity);
@@ -138,7 +127,7 @@ void kr_cache_write(struct kr_cache *cache, size_t layer, size_t row, const floa
 void kr_cache_read(const struct kr_cache *cache, size_t layer, size_t row, float *ret_k,
                    float *ret_v)
 {
-    size_t dim = cache->shape.head_dim, slot = slot_of(cache, row);
+    size_t dim = cache->shape.head_dim, slot = kr_cache_slot(cache, row);
 
     assert(layer < cache->shape.n_layers && slot < cache->capacity);
     for (size_t head = 0; head < cache->shape.n_heads; head++) {
@@ -189,67 +178,4 @@ int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from)
     if (end > to->len)
         poison(to, to->len, end);
     return 0;
-}
-
-/* Rows of one cache that are seen, in ascending order and one piece of its slots. */
-struct span {
-    const struct kr_cache *cache;
-    size_t slot, n;
-};
-
-/* Rows [first, end) of a cache as one span, or two where a ring wraps. Return: how many. */
-static size_t spans_of(const struct kr_cache *cache, size_t first, size_t end, struct span *ret)
-{
-    size_t slot, head;
-
-    if (first >= end)
-        return 0;
-    slot = slot_of(cache, first);
-    head = KR_MIN(end - first, cache->capacity - slot);
-    ret[0] = (struct span){cache, slot, head};
-    ret[1] = (struct span){cache, 0, end - first - head};
-    return head < end - first ? 2 : 1;
-}
-
-/* Scores of a span into s [n]. The kernel works on whole groups: what it writes in front of s, where the
- * span starts within a group, belongs to the span before and is put back. */
-static void span_scores(const struct kr_kernels *kernels, const struct span *span, size_t layer,
-                        size_t head, const float *q, float scale, float *s)
-{
-    size_t dim = span->cache->shape.head_dim, lead = span->slot % KR_LANES;
-    const float *keys = kr_cache_keys(span->cache, layer, head) + (span->slot - lead) * dim;
-    float kept[KR_LANES];
-
-    memcpy(kept, s - lead, lead * sizeof(float));
-    kernels->scores(s - lead, q, keys, lead + span->n, dim, scale);
-    memcpy(s - lead, kept, lead * sizeof(float));
-}
-
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
-               size_t head, const float *q, float scale, float *out, float *scores)
-{
-    const struct kr_cache *own = view->own;
-    size_t dim = own->shape.head_dim, n_prefix = view->prefix ? view->n_prefix : 0;
-    size_t seen = n_prefix + view->index + 1, n_spans = 0, n = 0;
-    size_t skipped = own->window && seen > own->window ? seen - own->window : 0;
-    float maximum, sum = 0, *s = scores + KR_LANES; /* room for a first group's lead */
-    struct span spans[4];
-
-    if (skipped < n_prefix)
-        n_spans = spans_of(view->prefix, skipped, n_prefix, spans);
-    n_spans += spans_of(own, skipped > n_prefix ? skipped - n_prefix : 0, view->index + 1,
-                        spans + n_spans);
-    for (size_t i = 0; i < n_spans; n += spans[i++].n)
-        span_scores(kernels, &spans[i], layer, head, q, scale, s + n);
-    maximum = s[0];
-    for (size_t i = 1; i < n; i++)
-        maximum = s[i] > maximum ? s[i] : maximum;
-    kernels->exp_shifted(s, maximum, n);
-    memset(out, 0, dim * sizeof(float));
-    for (size_t i = 0; i < n_spans; s += spans[i++].n)
-        kernels->accumulate(out, &sum, s,
-                            kr_cache_values(spans[i].cache, layer, head) + spans[i].slot * dim,
-                            spans[i].n, dim);
-    for (size_t d = 0; d < dim; d++)
-        out[d] /= sum;
 }

@@ -81,20 +81,15 @@ static inline const float *kr_cache_values(const struct kr_cache *cache, size_t 
            (layer * cache->shape.n_heads + head) * cache->capacity * cache->shape.head_dim;
 }
 
-/* What one row sees, and where its own K and V go: the first n_prefix rows of `prefix` (NULL: none), then
- * the rows of `own` up to and including `index`, its own; of all these the last own->window. */
-struct kr_view {
-    const struct kr_cache *prefix;
-    size_t n_prefix;
-    struct kr_cache *own;
-    size_t index;     /* in own */
-    int64_t position; /* for the rotation: the absolute row number */
-};
+/* Where a row, counted from the cache's first, lies. */
+static inline size_t kr_cache_slot(const struct kr_cache *cache, size_t row)
+{
+    int64_t slots = (int64_t)cache->capacity, slot;
 
-/* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. scores: scratch
- * for n_prefix + index + 1 rows, plus 3 KR_LANES. Exact maximum, then exponentials, then one chain of
- * sums in ascending row number, carried from prefix into own rows (rules, "Row purity"). */
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
-               size_t head, const float *q, float scale, float *out, float *scores);
+    if (!cache->ring)
+        return row;
+    slot = (cache->first + (int64_t)row) % slots;
+    return (size_t)(slot < 0 ? slot + slots : slot); /* history has negative numbers */
+}
 
 #endif

@@ -14,7 +14,7 @@ static size_t max3(size_t a, size_t b, size_t c)
 
 /* Widths of the buffers that a model needs. */
 struct widths {
-    size_t narrow, wide, angles, vocabulary;
+    size_t narrow, wide, angles, vocabulary, head_dim;
 };
 
 static struct widths widths_of(const struct kr_model *model)
@@ -30,13 +30,15 @@ static struct widths widths_of(const struct kr_model *model)
         .angles = kr_round_up(
             max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim) / 2 + 1, KR_LANES),
         .vocabulary = kr_round_up(p->vocabulary, KR_LANES),
+        .head_dim = KR_MAX(max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim),
+                           p->d_model / KR_DEP_HEADS),
     };
 }
 
 static size_t engine_floats(const struct widths *w, size_t max_visible)
 {
     return KR_ENGINE_ROWS * (5 * w->narrow + 2 * w->wide + 2 * w->angles + w->vocabulary) +
-           kr_round_up(max_visible + 3 * KR_LANES, KR_LANES) + 2 * w->vocabulary;
+           kr_attend_scratch(max_visible, w->head_dim) + 2 * w->vocabulary;
 }
 
 size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible)
@@ -75,7 +77,7 @@ int kr_engine_init(struct kr_engine *engine, const struct kr_model *model, size_
     TAKE(cosine, KR_ENGINE_ROWS * w.angles);
     TAKE(sine, KR_ENGINE_ROWS * w.angles);
     TAKE(logits, KR_ENGINE_ROWS * w.vocabulary);
-    TAKE(scores, kr_round_up(max_visible + 3 * KR_LANES, KR_LANES));
+    TAKE(scores, kr_attend_scratch(max_visible, w.head_dim));
     TAKE(p, w.vocabulary);
     TAKE(order, w.vocabulary);
 #undef TAKE
@@ -147,10 +149,8 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
         kr_cache_write(views[i].own, layer, views[i].index, engine->k + i * width,
                        engine->v + i * width);
     }
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < stack->n_heads; head++)
-            kr_attend(engine->kernels, &views[i], layer, head, engine->q + i * width + head * dim,
-                      scale, engine->normed + i * width + head * dim, engine->scores);
+    kr_attend_rows(engine->kernels, views, n, layer, engine->q, scale, engine->normed, width,
+                   engine->scores);
     kr_product(&block->out, engine->normed, width, engine->k, width, n);
     add_rows(engine, engine->k, n, stack->d_model);
 }
@@ -300,10 +300,8 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
     for (size_t i = 0; i < n; i++)
         memcpy(engine->v + i * width, p->emb_s1 + s1[i] * d, d * sizeof(float));
     kr_product(&p->dep_q, engine->v, width, engine->q, width, n);
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < KR_DEP_HEADS; head++)
-            kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
-                      scale, engine->v + i * width + head * dim, engine->scores);
+    kr_attend_rows(engine->kernels, views, n, 0, engine->q, scale, engine->v, width,
+                   engine->scores);
     kr_product(&p->dep_out, engine->v, width, engine->k, width, n);
     add_rows(engine, engine->k, n, d);
     norm_rows(engine, p->dep_norm, n, d);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* The loops of attention over keys that many rows share (kernels.h), for one instruction set; the makefile
+ * compiles this file once for each.
+ *
+ * Here a lane is a row: of each key one number is spread over all rows, so K and V are read once for up to
+ * 32 rows, any head size fits without a tail, and each row's sums run through its keys alone and in order.
+ * A tile of TILE keys (scores) or TILE columns of V (sums) times two vectors of rows stays in registers. */
+#include "core/kernels_shared.h"
+
+#include "core/kernels_exp.h"
+
+#ifdef __clang__
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+#define CHUNK 64 /* keys whose V stays in the first-level cache for all columns */
+
+void OF_ISA(to_columns)(float *columns, const float *rows, size_t stride, size_t n, size_t dim,
+                        size_t lanes)
+{
+    for (size_t d = 0; d < dim; d++) {
+        for (size_t l = 0; l < n; l++)
+            columns[d * lanes + l] = rows[l * stride + d];
+        for (size_t l = n; l < lanes; l++)
+            columns[d * lanes + l] = 0;
+    }
+}
+
+void OF_ISA(to_rows)(float *rows, size_t stride, const float *columns, size_t n, size_t dim,
+                     size_t lanes)
+{
+    for (size_t l = 0; l < n; l++)
+        for (size_t d = 0; d < dim; d++)
+            rows[l * stride + d] = columns[d * lanes + l];
+}
+
+/* TILE keys from `k` on against n_vec vectors of rows; of the results keys [from, to) are kept. */
+INLINE void scores_tile(float *s, const float *q, const float *k, size_t dim, size_t lanes,
+                        float scale, size_t from, size_t to, const int n_vec)
+{
+    vec acc[TILE][2];
+
+    UNROLLED
+    for (int t = 0; t < TILE; t++)
+        acc[t][0] = acc[t][1] = vec_all(0);
+    for (size_t d = 0; d < dim; d++) {
+        vec low = vec_load(q + d * lanes), high = low;
+
+        if (n_vec == 2)
+            high = vec_load(q + d * lanes + VEC);
+        UNROLLED
+        for (int t = 0; t < TILE; t++) {
+            vec key = vec_all(k[d * KR_LANES + (size_t)t]);
+
+            acc[t][0] = vec_fma(low, key, acc[t][0]);
+            if (n_vec == 2)
+                acc[t][1] = vec_fma(high, key, acc[t][1]);
+        }
+    }
+    UNROLLED
+    for (int t = 0; t < TILE; t++)
+        if ((size_t)t >= from && (size_t)t < to) {
+            vec_store(s + (size_t)t * lanes, vec_mul(acc[t][0], vec_all(scale)));
+            if (n_vec == 2)
+                vec_store(s + (size_t)t * lanes + VEC, vec_mul(acc[t][1], vec_all(scale)));
+        }
+}
+
+void OF_ISA(shared_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
+                           size_t dim, size_t lanes, float scale)
+{
+    for (size_t at = first / TILE * TILE; at < first + n; at += TILE) {
+        const float *keys = k + at / KR_LANES * KR_LANES * dim + at % KR_LANES;
+        size_t from = at < first ? first - at : 0, to = KR_MIN(first + n - at, (size_t)TILE);
+        /* may point before s where the tile begins before `first`; nothing is written there */
+        float *tile = s + ((ptrdiff_t)at - (ptrdiff_t)first) * (ptrdiff_t)lanes;
+        size_t l = 0;
+
+        for (; l + 2 * VEC <= lanes; l += 2 * VEC)
+            scores_tile(tile + l, q + l, keys, dim, lanes, scale, from, to, 2);
+        for (; l < lanes; l += VEC)
+            scores_tile(tile + l, q + l, keys, dim, lanes, scale, from, to, 1);
+    }
+}
+
+/* Lanes l .. l + KR_LANES - 1 that see key j. */
+INLINE bool sees(const struct kr_seen *seen, size_t l, int32_t j)
+{
+    return (seen->first[l] <= j) & (j < seen->end[l]);
+}
+
+void OF_ISA(shared_maximum)(float *most, const float *s, const struct kr_seen *seen, size_t n,
+                            size_t lanes)
+{
+    for (size_t at = 0; at < lanes; at += KR_LANES) {
+        float lane[KR_LANES];
+
+        memcpy(lane, most + at, sizeof(lane));
+        for (size_t j = 0; j < n; j++) {
+            const float *x = s + j * lanes + at;
+
+            if (seen)
+                for (size_t l = 0; l < KR_LANES; l++) {
+                    float larger = x[l] > lane[l] ? x[l] : lane[l];
+
+                    lane[l] = sees(seen, at + l, seen->key + (int32_t)j) ? larger : lane[l];
+                }
+            else
+                for (size_t l = 0; l < KR_LANES; l++)
+                    lane[l] = x[l] > lane[l] ? x[l] : lane[l];
+        }
+        memcpy(most + at, lane, sizeof(lane));
+    }
+}
+
+void OF_ISA(shared_weights)(float *s, float *sum, const float *most, const struct kr_seen *seen,
+                            size_t n, size_t lanes)
+{
+    for (size_t at = 0; at < lanes; at += KR_LANES) {
+        float shift[KR_LANES], total[KR_LANES], p[KR_LANES];
+
+        memcpy(shift, most + at, sizeof(shift));
+        memcpy(total, sum + at, sizeof(total));
+        for (size_t j = 0; j < n; j++) {
+            float *x = s + j * lanes + at;
+
+            for (size_t l = 0; l < KR_LANES; l++)
+                p[l] = kr_exp_one(x[l] - shift[l]);
+            if (seen)
+                for (size_t l = 0; l < KR_LANES; l++)
+                    p[l] = sees(seen, at + l, seen->key + (int32_t)j) ? p[l] : 0;
+            for (size_t l = 0; l < KR_LANES; l++)
+                total[l] += p[l];
+            memcpy(x, p, sizeof(p));
+        }
+        memcpy(sum + at, total, sizeof(total));
+    }
+}
+
+/* n_d columns of V from `v` on into n_vec vectors of rows. */
+INLINE void accumulate_tile(float *out, const float *p, const float *v, size_t n, size_t dim,
+                            size_t lanes, const int n_d, const int n_vec, const bool some)
+{
+    vec acc[TILE][2];
+
+    UNROLLED
+    for (int t = 0; t < n_d; t++) {
+        acc[t][0] = acc[t][1] = vec_load(out + (size_t)t * lanes);
+        if (n_vec == 2)
+            acc[t][1] = vec_load(out + (size_t)t * lanes + VEC);
+    }
+    for (size_t row = 0; row < n; row++) {
+        vec low = vec_load(p + row * lanes), high = low;
+
+        if (n_vec == 2)
+            high = vec_load(p + row * lanes + VEC);
+        UNROLLED
+        for (int t = 0; t < n_d; t++) {
+            vec value = vec_all(v[row * dim + (size_t)t]);
+
+            acc[t][0] = some ? vec_fma_some(low, value, acc[t][0]) : vec_fma(low, value, acc[t][0]);
+            if (n_vec == 2)
+                acc[t][1] =
+                    some ? vec_fma_some(high, value, acc[t][1]) : vec_fma(high, value, acc[t][1]);
+        }
+    }
+    UNROLLED
+    for (int t = 0; t < n_d; t++) {
+        vec_store(out + (size_t)t * lanes, acc[t][0]);
+        if (n_vec == 2)
+            vec_store(out + (size_t)t * lanes + VEC, acc[t][1]);
+    }
+}
+
+/* All columns of V for n_vec vectors of rows. */
+INLINE void accumulate_columns(float *out, const float *p, const float *v, size_t n, size_t dim,
+                               size_t lanes, const int n_vec, const bool some)
+{
+    size_t d = 0;
+
+    for (; d + TILE <= dim; d += TILE)
+        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, TILE, n_vec, some);
+    for (; d + 2 <= dim; d += 2)
+        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, 2, n_vec, some);
+    for (; d < dim; d++)
+        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, 1, n_vec, some);
+}
+
+INLINE void accumulate_chunks(float *out, const float *p, const float *v, size_t n, size_t dim,
+                              size_t lanes, const bool some)
+{
+    for (size_t row = 0, rows; row < n; row += rows) {
+        size_t l = 0;
+
+        rows = KR_MIN(n - row, (size_t)CHUNK);
+        for (; l + 2 * VEC <= lanes; l += 2 * VEC)
+            accumulate_columns(out + l, p + row * lanes + l, v + row * dim, rows, dim, lanes, 2,
+                               some);
+        for (; l < lanes; l += VEC)
+            accumulate_columns(out + l, p + row * lanes + l, v + row * dim, rows, dim, lanes, 1,
+                               some);
+    }
+}
+
+void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
+                               size_t lanes, bool some)
+{
+    if (some)
+        accumulate_chunks(out, p, v, n, dim, lanes, true);
+    else
+        accumulate_chunks(out, p, v, n, dim, lanes, false);
+}
