@@ -15,6 +15,8 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 #define INLINE static inline __attribute__((always_inline))
+/* Each tile is a function of its own: of several in one body, gcc 12 keeps vectors on the stack. */
+#define NOINLINE __attribute__((noinline))
 
 #define CHUNK 64 /* keys whose V stays in the first-level cache for all columns */
 
@@ -51,10 +53,13 @@ INLINE void scores_tile(float *s, const float *q, const float *k, size_t dim, si
 
         if (n_vec == 2)
             high = vec_load(q + d * lanes + VEC);
+        vec_keep(low);
+        vec_keep(high);
         UNROLLED
         for (int t = 0; t < TILE; t++) {
             vec key = vec_all(k[d * KR_LANES + (size_t)t]);
 
+            vec_keep(key);
             acc[t][0] = vec_fma(low, key, acc[t][0]);
             if (n_vec == 2)
                 acc[t][1] = vec_fma(high, key, acc[t][1]);
@@ -69,6 +74,18 @@ INLINE void scores_tile(float *s, const float *q, const float *k, size_t dim, si
         }
 }
 
+static NOINLINE void scores_tile_2(float *s, const float *q, const float *k, size_t dim,
+                                   size_t lanes, float scale, size_t from, size_t to)
+{
+    scores_tile(s, q, k, dim, lanes, scale, from, to, 2);
+}
+
+static NOINLINE void scores_tile_1(float *s, const float *q, const float *k, size_t dim,
+                                   size_t lanes, float scale, size_t from, size_t to)
+{
+    scores_tile(s, q, k, dim, lanes, scale, from, to, 1);
+}
+
 void OF_ISA(shared_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
                            size_t dim, size_t lanes, float scale)
 {
@@ -80,9 +97,9 @@ void OF_ISA(shared_scores)(float *s, const float *q, const float *k, size_t firs
         size_t l = 0;
 
         for (; l + 2 * VEC <= lanes; l += 2 * VEC)
-            scores_tile(tile + l, q + l, keys, dim, lanes, scale, from, to, 2);
+            scores_tile_2(tile + l, q + l, keys, dim, lanes, scale, from, to);
         for (; l < lanes; l += VEC)
-            scores_tile(tile + l, q + l, keys, dim, lanes, scale, from, to, 1);
+            scores_tile_1(tile + l, q + l, keys, dim, lanes, scale, from, to);
     }
 }
 
@@ -157,10 +174,13 @@ INLINE void accumulate_tile(float *out, const float *p, const float *v, size_t n
 
         if (n_vec == 2)
             high = vec_load(p + row * lanes + VEC);
+        vec_keep(low);
+        vec_keep(high);
         UNROLLED
         for (int t = 0; t < n_d; t++) {
             vec value = vec_all(v[row * dim + (size_t)t]);
 
+            vec_keep(value);
             acc[t][0] = some ? vec_fma_some(low, value, acc[t][0]) : vec_fma(low, value, acc[t][0]);
             if (n_vec == 2)
                 acc[t][1] =
@@ -175,18 +195,45 @@ INLINE void accumulate_tile(float *out, const float *p, const float *v, size_t n
     }
 }
 
+#define ACCUMULATE(name, n_d, n_vec, some)                                                         \
+    static NOINLINE void name(float *out, const float *p, const float *v, size_t n, size_t dim,    \
+                              size_t lanes)                                                        \
+    {                                                                                              \
+        accumulate_tile(out, p, v, n, dim, lanes, n_d, n_vec, some);                               \
+    }
+#define ACCUMULATES(n_d)                                                                           \
+    ACCUMULATE(accumulate_##n_d##_1_all, n_d, 1, false)                                            \
+    ACCUMULATE(accumulate_##n_d##_1_some, n_d, 1, true)                                            \
+    ACCUMULATE(accumulate_##n_d##_2_all, n_d, 2, false)                                            \
+    ACCUMULATE(accumulate_##n_d##_2_some, n_d, 2, true)
+#define CHOOSE(n_d)                                                                                \
+    (n_vec == 2 ? some ? accumulate_##n_d##_2_some : accumulate_##n_d##_2_all                      \
+     : some     ? accumulate_##n_d##_1_some                                                        \
+                : accumulate_##n_d##_1_all)
+
+#if TILE == 8
+ACCUMULATES(8)
+#endif
+ACCUMULATES(4)
+ACCUMULATES(2)
+ACCUMULATES(1)
+
 /* All columns of V for n_vec vectors of rows. */
 INLINE void accumulate_columns(float *out, const float *p, const float *v, size_t n, size_t dim,
                                size_t lanes, const int n_vec, const bool some)
 {
     size_t d = 0;
 
-    for (; d + TILE <= dim; d += TILE)
-        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, TILE, n_vec, some);
+#if TILE == 8
+    for (; d + 8 <= dim; d += 8)
+        CHOOSE(8)(out + d * lanes, p, v + d, n, dim, lanes);
+#endif
+    for (; d + 4 <= dim; d += 4)
+        CHOOSE(4)(out + d * lanes, p, v + d, n, dim, lanes);
     for (; d + 2 <= dim; d += 2)
-        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, 2, n_vec, some);
-    for (; d < dim; d++)
-        accumulate_tile(out + d * lanes, p, v + d, n, dim, lanes, 1, n_vec, some);
+        CHOOSE(2)(out + d * lanes, p, v + d, n, dim, lanes);
+    if (d < dim)
+        CHOOSE(1)(out + d * lanes, p, v + d, n, dim, lanes);
 }
 
 INLINE void accumulate_chunks(float *out, const float *p, const float *v, size_t n, size_t dim,

@@ -28,6 +28,8 @@ void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_
 typedef __m512 vec;
 #define VEC  16
 #define TILE 8 /* keys, or columns of V, in registers at a time */
+/* Keeps a vector in its register: gcc 12 would read it from memory again for every FMA. */
+#define vec_keep(a) __asm__("" : "+v"(a))
 static inline vec vec_load(const float *x)
 {
     return _mm512_loadu_ps(x);
@@ -58,6 +60,7 @@ static inline vec vec_fma_some(vec a, vec b, vec c)
 typedef __m256 vec;
 #define VEC  8
 #define TILE 4
+#define vec_keep(a) __asm__("" : "+x"(a))
 static inline vec vec_load(const float *x)
 {
     return _mm256_loadu_ps(x);
@@ -86,6 +89,7 @@ static inline vec vec_fma_some(vec a, vec b, vec c)
 #else
 #define VEC  8
 #define TILE 4
+#define vec_keep(a) ((void)(a))
 typedef struct {
     float lane[VEC];
 } vec;
