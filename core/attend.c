@@ -6,7 +6,10 @@
 #include <string.h>
 
 /* Fewer rows than this go one by one: most lanes would be idle. */
-#define LEAST_ROWS 4
+#define LEAST_ROWS 6
+
+/* Keys taken together: their scores and values stay in the first-level cache. A multiple of KR_LANES. */
+#define CHUNK ((size_t)64)
 
 /* Rows of one cache that are seen, in ascending order and one piece of its slots. */
 struct span {
@@ -70,6 +73,7 @@ void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, siz
     float sum = 0, *s = scratch + KR_LANES; /* room for a first group's lead */
     struct span spans[4];
 
+    assert(!view->own->lanes);
     if (view->prefix)
         n_spans = spans_of(view->prefix, skipped_by(view), view->n_prefix, spans);
     n_spans += own_spans(view, spans + n_spans);
@@ -91,38 +95,52 @@ struct piece {
     bool some; /* not every row sees all of them */
 };
 
-/* Neighbours in a block that share their prefix, or their own rows too. */
+/* Neighbours in a block that go through the same keys together: rows of one window, or one step of forks that
+ * lie side by side, whose own rows are no one else's. Row i is lane `lead` + i. */
 struct group {
     const struct kr_view *views;
-    size_t n, lanes; /* rows; rounded up to KR_LANES */
-    bool one_window; /* own rows are shared too: the rows of one window */
-    size_t n_shared; /* rows that some of them see */
-    size_t n_own;    /* unless they share them: own rows that one of them sees, at most */
-    int32_t first[KR_ATTEND_ROWS],
-        end[KR_ATTEND_ROWS]; /* of the shared rows, those that each sees */
+    size_t n, lead, lanes; /* lanes: lead + n, rounded up to KR_LANES */
+    bool forks;
+    size_t n_shared;                                    /* rows that some of them see */
+    int32_t first[KR_ATTEND_ROWS], end[KR_ATTEND_ROWS]; /* [lanes] of these, those that each sees */
     struct piece pieces[12];
-    size_t n_pieces;
+    struct span own[2]; /* forks: rows of their own */
+    size_t n_pieces, n_own;
 };
 
-/* Do two rows see the same prefix, from rows that are not far from each other? */
 static bool same_prefix(const struct kr_view *a, const struct kr_view *b)
 {
-    size_t apart = a->index > b->index ? a->index - b->index : b->index - a->index;
-
-    return a->prefix == b->prefix && (!a->prefix || a->n_prefix == b->n_prefix) &&
-           a->own->window == b->own->window && apart <= KR_ATTEND_ROWS;
+    return a->prefix == b->prefix && (!a->prefix || a->n_prefix == b->n_prefix);
 }
 
-/* Rows from the first on that belong to a group: which share their prefix, or which share their own rows too
- * and stand one behind the other. Both bound the scratch. */
-static size_t run_of(const struct kr_view *views, size_t n, bool one_window)
+/* Is b, behind a, the next row of the same window, or the same one? So windows begin and end at most
+ * KR_ATTEND_ROWS apart, which bounds the scratch. */
+static bool next_of_window(const struct kr_view *a, const struct kr_view *b)
+{
+    return b->own == a->own && (b->index == a->index || b->index == a->index + 1);
+}
+
+/* Is b the same step of the fork beside a's? */
+static bool next_fork(const struct kr_view *a, const struct kr_view *b)
+{
+    return b->own->lanes == a->own->lanes && b->own->lane == a->own->lane + 1 &&
+           b->own->k == a->own->k + 1 && b->index == a->index;
+}
+
+/* The first of views [n] and as many of the next as belong to it. */
+static void take_rows(struct group *group, const struct kr_view *views, size_t n)
 {
     size_t i = 1;
 
-    while (i < KR_MIN(n, (size_t)KR_ATTEND_ROWS) && same_prefix(&views[0], &views[i]) &&
-           (!one_window || (views[i].own == views[0].own && views[i].index >= views[i - 1].index)))
+    *group = (struct group){.views = views, .forks = views->own->lanes > 0};
+    if (group->forks)
+        group->lead = views->own->lane % KR_LANES;
+    n = KR_MIN(n, KR_ATTEND_ROWS - group->lead);
+    while (i < n && same_prefix(&views[i - 1], &views[i]) &&
+           (group->forks ? next_fork : next_of_window)(&views[i - 1], &views[i]))
         i++;
-    return i;
+    group->n = i;
+    group->lanes = kr_round_up(group->lead + i, KR_LANES);
 }
 
 /* What the rows of a group see, counted from the prefix's first row: [first, end) by some, [full, some) by
@@ -138,14 +156,15 @@ static struct bounds bounds_of(const struct group *group)
 
     for (size_t i = 0; i < group->n; i++) {
         size_t from = skipped_by(&group->views[i]);
-        size_t to = n_prefix + (group->one_window ? group->views[i].index + 1 : 0);
+        size_t to = n_prefix + (group->forks ? 0 : group->views[i].index + 1);
 
         bounds.first = KR_MIN(bounds.first, from);
         bounds.full = KR_MAX(bounds.full, from);
         bounds.some = KR_MIN(bounds.some, to);
         bounds.end = KR_MAX(bounds.end, to);
     }
-    bounds.first = KR_MIN(bounds.first, bounds.end);
+    bounds.first = KR_MIN(bounds.first, bounds.end); /* forks that see nothing of the prefix */
+    bounds.full = KR_MIN(bounds.full, bounds.end);
     bounds.some = KR_MAX(bounds.some, bounds.full); /* where nothing is seen by all */
     return bounds;
 }
@@ -168,118 +187,122 @@ static void add_pieces(struct group *group, const struct kr_cache *cache, size_t
     }
 }
 
-/* The first of views [n] and as many of the next as belong to them. */
 static void take_group(struct group *group, const struct kr_view *views, size_t n)
 {
-    size_t n_prefix = views->prefix ? views->n_prefix : 0, n_window = run_of(views, n, true);
+    size_t n_prefix = views->prefix ? views->n_prefix : 0;
     struct bounds bounds;
 
-    *group = (struct group){.views = views, .n = run_of(views, n, false)};
-    group->one_window = n_prefix == 0 || n_window == group->n;
-    if (group->one_window)
-        group->n = n_window;
-    group->lanes = kr_round_up(group->n, KR_LANES);
+    take_rows(group, views, n);
+    if (group->n < LEAST_ROWS && !group->forks)
+        return; /* row by row */
     bounds = bounds_of(group);
     group->n_shared = bounds.end - bounds.first;
     for (size_t i = 0; i < group->n; i++) {
-        const struct kr_view *view = &views[i];
-        size_t from = skipped_by(view), to = n_prefix + (group->one_window ? view->index + 1 : 0);
+        size_t from = KR_MIN(skipped_by(&views[i]), bounds.end);
+        size_t to = n_prefix + (group->forks ? 0 : views[i].index + 1);
 
-        group->first[i] = (int32_t)(KR_MIN(from, bounds.end) - bounds.first);
-        group->end[i] = (int32_t)(to - bounds.first);
-        if (!group->one_window)
-            group->n_own =
-                KR_MAX(group->n_own, n_prefix + view->index + 1 - KR_MAX(from, n_prefix));
+        group->first[group->lead + i] = (int32_t)(from - bounds.first);
+        group->end[group->lead + i] = (int32_t)(to - bounds.first);
     }
     if (bounds.first < n_prefix)
         add_pieces(group, views->prefix, 0, bounds.first, n_prefix, &bounds);
-    if (bounds.end > n_prefix)
+    if (group->forks)
+        group->n_own = own_spans(views, group->own);
+    else
         add_pieces(group, views->own, n_prefix, KR_MAX(bounds.first, n_prefix), bounds.end,
                    &bounds);
 }
 
-/* Shared scores, q and out as columns, own scores row by row, each with room for a lead and a whole last
- * group of KR_LANES. Shared and own rows together are more than one row sees by as many as the rows of a
- * group stand apart. */
+/* Scores, and q and out as columns. The rows of a group see windows that begin and end at most KR_ATTEND_ROWS
+ * apart. */
 size_t kr_attend_scratch(size_t max_visible, size_t max_head_dim)
 {
-    return KR_ATTEND_ROWS * (max_visible + 2 * KR_ATTEND_ROWS + 2 * max_head_dim + 4 * KR_LANES);
+    return KR_ATTEND_ROWS * (max_visible + KR_ATTEND_ROWS + 2 * max_head_dim);
 }
 
-/* A head of the own rows' scores, into s [own rows] of one row; the largest of them and of `most`. */
-static float own_scores(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
-                        size_t head, const float *q, float scale, float *s, float most)
+/* Number of a slot and head in the first lane of a group of forks. */
+static size_t fork_offset(const struct group *group, const struct span *span, size_t layer,
+                          size_t head)
 {
-    struct span spans[2];
-    size_t n_spans = own_spans(view, spans), n = 0;
-    float own;
-
-    for (size_t i = 0; i < n_spans; n += spans[i++].n)
-        span_scores(kernels, &spans[i], layer, head, q, scale, s + n);
-    own = kernels->maximum(s, n);
-    return own > most ? own : most;
+    return kr_cache_fork_offset(span->cache, layer, head, span->slot) - group->lead;
 }
 
-static void own_values(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
-                       size_t head, float *s, float most, float *out, float *sum)
+/* s [keys][lanes], and each lane's largest. */
+static void group_scores(const struct kr_kernels *kernels, const struct group *group, size_t layer,
+                         size_t head, const float *q, float scale, float *s, float *most)
 {
-    struct span spans[2];
-    size_t n_spans = own_spans(view, spans), n = 0;
+    size_t dim = group->views->own->shape.head_dim, lanes = group->lanes;
 
-    for (size_t i = 0; i < n_spans; i++)
-        n += spans[i].n;
-    kernels->exp_shifted(s, most, n);
-    for (size_t i = 0; i < n_spans; s += spans[i++].n)
-        kernels->accumulate(out, sum, s, span_values(&spans[i], layer, head), spans[i].n,
-                            view->own->shape.head_dim);
+    for (size_t i = 0; i < group->n_pieces; i++) {
+        const struct piece *piece = &group->pieces[i];
+        const float *keys = kr_cache_keys(piece->span.cache, layer, head);
+
+        for (size_t done = 0, n; done < piece->span.n; done += n, s += n * lanes) {
+            struct kr_seen seen = {group->first, group->end, (int32_t)(piece->at + done)};
+            size_t slot = piece->span.slot + done, lead = slot % KR_LANES;
+
+            n = KR_MIN(piece->span.n - done, CHUNK - lead);
+            kernels->shared_scores(s, q, keys + (slot - lead) * dim, lead, n, dim, lanes, scale);
+            kernels->shared_maximum(most, s, piece->some ? &seen : NULL, n, lanes);
+        }
+    }
+    for (size_t i = 0; i < group->n_own; i++) {
+        const struct span *span = &group->own[i];
+
+        kernels->fork_scores(s, q, span->cache->k + fork_offset(group, span, layer, head), span->n,
+                             dim, lanes, span->cache->lanes, scale);
+        kernels->shared_maximum(most, s, NULL, span->n, lanes);
+        s += span->n * lanes;
+    }
+}
+
+/* Of the same scores: out [dim][lanes] and the sums that divide it. */
+static void group_values(const struct kr_kernels *kernels, const struct group *group, size_t layer,
+                         size_t head, float *s, const float *most, float *out, float *sum)
+{
+    size_t dim = group->views->own->shape.head_dim, lanes = group->lanes;
+
+    for (size_t i = 0; i < group->n_pieces; i++) {
+        const struct piece *piece = &group->pieces[i];
+        const float *values = span_values(&piece->span, layer, head);
+
+        for (size_t done = 0, n; done < piece->span.n; done += n, s += n * lanes) {
+            struct kr_seen seen = {group->first, group->end, (int32_t)(piece->at + done)};
+
+            n = KR_MIN(piece->span.n - done, CHUNK);
+            kernels->shared_weights(s, sum, most, piece->some ? &seen : NULL, n, lanes);
+            kernels->shared_accumulate(out, s, values + done * dim, n, dim, lanes, piece->some);
+        }
+    }
+    for (size_t i = 0; i < group->n_own; i++) {
+        const struct span *span = &group->own[i];
+
+        kernels->shared_weights(s, sum, most, NULL, span->n, lanes);
+        kernels->fork_accumulate(out, s, span->cache->v + fork_offset(group, span, layer, head),
+                                 span->n, dim, lanes, span->cache->lanes);
+        s += span->n * lanes;
+    }
 }
 
 static void attend_group(const struct kr_kernels *kernels, const struct group *group, size_t layer,
                          size_t head, const float *q, float scale, float *out, size_t stride,
                          float *scratch)
 {
-    size_t dim = group->views->own->shape.head_dim, lanes = group->lanes;
+    size_t dim = group->views->own->shape.head_dim, lanes = group->lanes, lead = group->lead;
     float most[KR_ATTEND_ROWS], sum[KR_ATTEND_ROWS] = {0};
     float *columns = scratch, *mixed = columns + dim * lanes, *s = mixed + dim * lanes;
-    float *own = s + group->n_shared * lanes + KR_LANES; /* room for a first group's lead */
-    size_t own_stride = kr_round_up(group->n_own, KR_LANES) + 2 * KR_LANES;
 
     for (size_t l = 0; l < lanes; l++)
         most[l] = -INFINITY;
-    kernels->to_columns(columns, q, stride, group->n, dim, lanes);
-    for (size_t i = 0; i < group->n_pieces; i++) {
-        const struct piece *piece = &group->pieces[i];
-        const struct span *span = &piece->span;
-        struct kr_seen seen = {group->first, group->end, (int32_t)piece->at};
-        size_t lead = span->slot % KR_LANES;
-
-        kernels->shared_scores(s, columns,
-                               kr_cache_keys(span->cache, layer, head) + (span->slot - lead) * dim,
-                               lead, span->n, dim, lanes, scale);
-        kernels->shared_maximum(most, s, piece->some ? &seen : NULL, span->n, lanes);
-        s += span->n * lanes;
-    }
-    for (size_t l = 0; l < group->n && !group->one_window; l++)
-        most[l] = own_scores(kernels, &group->views[l], layer, head, q + l * stride, scale,
-                             own + l * own_stride, most[l]);
+    if (group->n < lanes) /* idle lanes compute with zeros */
+        memset(columns, 0, dim * lanes * sizeof(float));
+    kernels->to_columns(columns + lead, lanes, q, stride, group->n, dim);
+    group_scores(kernels, group, layer, head, columns, scale, s, most);
     memset(mixed, 0, dim * lanes * sizeof(float));
-    s = mixed + dim * lanes;
-    for (size_t i = 0; i < group->n_pieces; i++) {
-        const struct piece *piece = &group->pieces[i];
-        struct kr_seen seen = {group->first, group->end, (int32_t)piece->at};
-
-        kernels->shared_weights(s, sum, most, piece->some ? &seen : NULL, piece->span.n, lanes);
-        kernels->shared_accumulate(mixed, s, span_values(&piece->span, layer, head), piece->span.n,
-                                   dim, lanes, piece->some);
-        s += piece->span.n * lanes;
-    }
-    kernels->to_rows(out, stride, mixed, group->n, dim, lanes);
-    for (size_t l = 0; l < group->n; l++) {
-        if (!group->one_window)
-            own_values(kernels, &group->views[l], layer, head, own + l * own_stride, most[l],
-                       out + l * stride, &sum[l]);
-        kernels->divide(out + l * stride, sum[l], dim);
-    }
+    group_values(kernels, group, layer, head, s, most, mixed, sum);
+    kernels->to_rows(out, stride, mixed + lead, lanes, group->n, dim);
+    for (size_t i = 0; i < group->n; i++)
+        kernels->divide(out + i * stride, sum[lead + i], dim);
 }
 
 void kr_attend_rows(const struct kr_kernels *kernels, const struct kr_view *views, size_t n,
@@ -294,13 +317,40 @@ void kr_attend_rows(const struct kr_kernels *kernels, const struct kr_view *view
         for (size_t head = 0; head < shape->n_heads; head++) {
             size_t at = done * stride + head * shape->head_dim;
 
-            if (group.n >= LEAST_ROWS)
+            if (group.n >= LEAST_ROWS || group.forks)
                 attend_group(kernels, &group, layer, head, q + at, scale, out + at, stride,
                              scratch);
             else
                 for (size_t i = 0; i < group.n; i++)
                     kr_attend(kernels, &views[done + i], layer, head, q + at + i * stride, scale,
                               out + at + i * stride, scratch);
+        }
+    }
+}
+
+void kr_attend_write(const struct kr_kernels *kernels, const struct kr_view *views, size_t n,
+                     size_t layer, const float *k, const float *v, size_t stride)
+{
+    size_t dim = views->own->shape.head_dim;
+    struct group group;
+
+    for (size_t done = 0; done < n; done += group.n) {
+        const struct kr_cache *own = views[done].own;
+        size_t slot = kr_cache_slot(own, views[done].index);
+
+        take_rows(&group, views + done, n - done);
+        if (!group.forks || group.n < LEAST_ROWS) {
+            for (size_t i = done; i < done + group.n; i++)
+                kr_cache_write(views[i].own, layer, views[i].index, k + i * stride, v + i * stride);
+            continue;
+        }
+        for (size_t head = 0; head < own->shape.n_heads; head++) {
+            size_t to = kr_cache_fork_offset(own, layer, head, slot);
+
+            kernels->to_columns(own->k + to, own->lanes, k + done * stride + head * dim, stride,
+                                group.n, dim);
+            kernels->to_columns(own->v + to, own->lanes, v + done * stride + head * dim, stride,
+                                group.n, dim);
         }
     }
 }

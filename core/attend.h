@@ -3,8 +3,9 @@
  *
  * One row's result is defined by kr_attend(): exact maximum over the visible keys, then exponentials, then
  * one chain of sums in ascending row number, carried from prefix into own rows (rules, "Row purity").
- * kr_attend_rows() gives the same bytes for many rows at once: paths behind a prefix that they share, or
- * rows of one window, read its K and V once for up to KR_ATTEND_ROWS rows; what a path owns is its own. */
+ * kr_attend_rows() gives the same bytes for many rows at once: one step of forks that lie side by side, or
+ * the rows of one window, read the K and V that they share once for up to KR_ATTEND_ROWS rows. Other rows go
+ * one by one. */
 #ifndef KR_ATTEND_H
 #define KR_ATTEND_H
 
@@ -28,7 +29,8 @@ struct kr_view {
  * max_head_dim columns. */
 size_t kr_attend_scratch(size_t max_visible, size_t max_head_dim);
 
-/* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. */
+/* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. Not of forks that lie
+ * side by side. */
 void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
                size_t head, const float *q, float scale, float *out, float *scratch);
 
@@ -37,5 +39,9 @@ void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, siz
 void kr_attend_rows(const struct kr_kernels *kernels, const struct kr_view *views, size_t n,
                     size_t layer, const float *q, float scale, float *out, size_t stride,
                     float *scratch);
+
+/* kr_cache_write() of n rows k, v [n][stride] to views[i].own, row views[i].index. */
+void kr_attend_write(const struct kr_kernels *kernels, const struct kr_view *views, size_t n,
+                     size_t layer, const float *k, const float *v, size_t stride);
 
 #endif

@@ -26,6 +26,10 @@ struct kr_cache {
     size_t len;      /* cursor: rows written so far */
     float *k;        /* [layer][head][group of KR_LANES slots][head_dim][KR_LANES] */
     float *v;        /* [layer][head][slot][head_dim] */
+    /* Forks that lie side by side, so that one step of all of them is read and written as vectors: of the
+     * n forks this is number `lane`, and k and v are [layer][head][slot][head_dim][lanes], both pointing
+     * at this lane. 0: a cache by itself. */
+    size_t lanes, lane;
 };
 
 /* Rows that a ring keeps beyond its window: so many may be appended at once, and one more truncated. */
@@ -43,6 +47,15 @@ int kr_cache_init_ring(struct kr_cache *cache, const struct kr_cache_shape *shap
                        size_t window) kr_must_check;
 size_t kr_cache_ring_slots(size_t window);
 void kr_cache_free(struct kr_cache *cache);
+
+/* Forks of one cache: n of them, of `capacity` rows each, or rings for rows that see `window` rows; `window` is
+ * each one's otherwise too, 0 for none. From KR_FORKS_TOGETHER on they lie side by side. Same errors; free
+ * them with the second function alone. */
+#define KR_FORKS_TOGETHER 8
+int kr_cache_init_forks(struct kr_cache *forks, size_t n, const struct kr_cache_shape *shape,
+                        size_t capacity, size_t window, bool ring) kr_must_check;
+void kr_cache_free_forks(struct kr_cache *forks, size_t n);
+size_t kr_cache_forks_size_bytes(const struct kr_cache_shape *shape, size_t n, size_t capacity);
 
 /* Empty it; the next row has the absolute number `first`. */
 void kr_cache_reset(struct kr_cache *cache, int64_t first);
@@ -67,7 +80,7 @@ int kr_cache_truncate(struct kr_cache *cache, size_t len) kr_must_check;
 /* Make `to` hold the rows of `from`; the shapes are equal. Return: 0, -ENOSPC (unchanged). */
 int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from) kr_must_check;
 
-/* Keys and values of one head as the kernels read them. */
+/* Keys and values of one head as the kernels read them; the cache is one by itself. */
 static inline const float *kr_cache_keys(const struct kr_cache *cache, size_t layer, size_t head)
 {
     size_t rows = kr_round_up(cache->capacity, KR_LANES);
@@ -79,6 +92,14 @@ static inline const float *kr_cache_values(const struct kr_cache *cache, size_t 
 {
     return cache->v +
            (layer * cache->shape.n_heads + head) * cache->capacity * cache->shape.head_dim;
+}
+
+/* Floats from k, or from v, to the numbers of one slot and head, in forks that lie side by side. */
+static inline size_t kr_cache_fork_offset(const struct kr_cache *cache, size_t layer, size_t head,
+                                          size_t slot)
+{
+    return ((layer * cache->shape.n_heads + head) * cache->capacity + slot) *
+           cache->shape.head_dim * cache->lanes;
 }
 
 /* Where a row, counted from the cache's first, lies. */

@@ -146,9 +146,8 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
             engine->kernels->rotate(engine->q + i * width + head * dim, cosine, sine, dim);
             engine->kernels->rotate(engine->k + i * width + head * dim, cosine, sine, dim);
         }
-        kr_cache_write(views[i].own, layer, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
     }
+    kr_attend_write(engine->kernels, views, n, layer, engine->k, engine->v, width);
     kr_attend_rows(engine->kernels, views, n, layer, engine->q, scale, engine->normed, width,
                    engine->scores);
     kr_product(&block->out, engine->normed, width, engine->k, width, n);
@@ -268,9 +267,7 @@ void kr_dependency_rows(struct kr_engine *engine, const struct kr_view *views, s
 
     kr_product(&p->dep_k, engine->normed, width, engine->k, width, n);
     kr_product(&p->dep_v, engine->normed, width, engine->v, width, n);
-    for (size_t i = 0; i < n; i++)
-        kr_cache_write(views[i].own, 0, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
+    kr_attend_write(engine->kernels, views, n, 0, engine->k, engine->v, width);
 }
 
 /* Rows of h into engine->x, where padding rows may be cleared. */

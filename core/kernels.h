@@ -48,11 +48,11 @@ struct kr_kernels {
      * rounded up to KR_LANES; matrices are [..][lanes]. Each lane's arithmetic is that of scores(),
      * exp_shifted() and accumulate() for its row alone, bit for bit. */
 
-    /* columns[d][l] = rows[l * stride + d] for l < n, 0 for the lanes behind them; and back. */
-    void (*to_columns)(float *columns, const float *rows, size_t stride, size_t n, size_t dim,
-                       size_t lanes);
-    void (*to_rows)(float *rows, size_t stride, const float *columns, size_t n, size_t dim,
-                    size_t lanes);
+    /* columns[d * stride + l] = rows[l * row_stride + d], l < n, d < dim; and back. */
+    void (*to_columns)(float *columns, size_t stride, const float *rows, size_t row_stride,
+                       size_t n, size_t dim);
+    void (*to_rows)(float *rows, size_t row_stride, const float *columns, size_t stride, size_t n,
+                    size_t dim);
     /* s[j][l] = scale * sum_d q[d][l] k[d][first + j], d ascending, for j < n; k as in scores(). */
     void (*shared_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
                           size_t dim, size_t lanes, float scale);
@@ -66,6 +66,11 @@ struct kr_kernels {
      * exponential is. */
     void (*shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                               size_t lanes, bool some);
+    /* The same where each lane has keys and values of its own, k, v [j][dim][fork_lanes]. */
+    void (*fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
+                        size_t lanes, size_t fork_lanes, float scale);
+    void (*fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
+                            size_t lanes, size_t fork_lanes);
 };
 
 /* The best set this processor runs. Constant after the first call; any thread. */

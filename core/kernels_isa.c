@@ -179,7 +179,7 @@ static void accumulate(float *restrict out, float *restrict sum, const float *re
 
 static float maximum(const float *x, size_t n)
 {
-    float lanes[LANES], most;
+    float lanes[LANES];
     size_t i = 0;
 
     for (size_t l = 0; l < LANES; l++)
@@ -189,10 +189,10 @@ static float maximum(const float *x, size_t n)
             lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
     for (size_t l = 0; i + l < n; l++)
         lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-    most = lanes[0];
-    for (size_t l = 1; l < LANES; l++)
-        most = lanes[l] > most ? lanes[l] : most;
-    return most;
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++)
+            lanes[l] = lanes[l + width] > lanes[l] ? lanes[l + width] : lanes[l];
+    return lanes[0];
 }
 
 static void divide(float *x, float by, size_t n)
@@ -227,4 +227,6 @@ const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
     .shared_maximum = OF_ISA(shared_maximum),
     .shared_weights = OF_ISA(shared_weights),
     .shared_accumulate = OF_ISA(shared_accumulate),
+    .fork_scores = OF_ISA(fork_scores),
+    .fork_accumulate = OF_ISA(fork_accumulate),
 };

@@ -18,25 +18,46 @@
 /* Each tile is a function of its own: of several in one body, gcc 12 keeps vectors on the stack. */
 #define NOINLINE __attribute__((noinline))
 
-#define CHUNK 64 /* keys whose V stays in the first-level cache for all columns */
-
-void OF_ISA(to_columns)(float *columns, const float *rows, size_t stride, size_t n, size_t dim,
-                        size_t lanes)
+/* to[i][j] = from[j][i] of VEC x VEC numbers. */
+static NOINLINE void transpose_block(float *to, size_t to_stride, const float *from,
+                                     size_t from_stride)
 {
-    for (size_t d = 0; d < dim; d++) {
-        for (size_t l = 0; l < n; l++)
-            columns[d * lanes + l] = rows[l * stride + d];
-        for (size_t l = n; l < lanes; l++)
-            columns[d * lanes + l] = 0;
-    }
+    vec x[VEC];
+
+    UNROLLED
+    for (size_t i = 0; i < VEC; i++)
+        x[i] = vec_load(from + i * from_stride);
+    vec_transpose(x);
+    UNROLLED
+    for (size_t i = 0; i < VEC; i++)
+        vec_store(to + i * to_stride, x[i]);
 }
 
-void OF_ISA(to_rows)(float *rows, size_t stride, const float *columns, size_t n, size_t dim,
-                     size_t lanes)
+/* to[i][j] = from[j][i], i < n, j < m. */
+static void transpose(float *to, size_t to_stride, const float *from, size_t from_stride, size_t n,
+                      size_t m)
 {
-    for (size_t l = 0; l < n; l++)
-        for (size_t d = 0; d < dim; d++)
-            rows[l * stride + d] = columns[d * lanes + l];
+    size_t n_whole = n / VEC * VEC, m_whole = m / VEC * VEC;
+
+    for (size_t j = 0; j < m_whole; j += VEC)
+        for (size_t i = 0; i < n_whole; i += VEC)
+            transpose_block(to + i * to_stride + j, to_stride, from + j * from_stride + i,
+                            from_stride);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i < n_whole ? m_whole : 0; j < m; j++)
+            to[i * to_stride + j] = from[j * from_stride + i];
+}
+
+void OF_ISA(to_columns)(float *columns, size_t stride, const float *rows, size_t row_stride,
+                        size_t n, size_t dim)
+{
+    transpose(columns, stride, rows, row_stride, dim, n);
+}
+
+void OF_ISA(to_rows)(float *rows, size_t row_stride, const float *columns, size_t stride, size_t n,
+                     size_t dim)
+{
+    transpose(rows, row_stride, columns, stride, n, dim);
 }
 
 /* TILE keys from `k` on against n_vec vectors of rows; of the results keys [from, to) are kept. */
@@ -51,6 +72,7 @@ INLINE void scores_tile(float *s, const float *q, const float *k, size_t dim, si
     for (size_t d = 0; d < dim; d++) {
         vec low = vec_load(q + d * lanes), high = low;
 
+        __builtin_prefetch(k + (dim + d) * KR_LANES); /* of the group that comes next */
         if (n_vec == 2)
             high = vec_load(q + d * lanes + VEC);
         vec_keep(low);
@@ -172,6 +194,7 @@ INLINE void accumulate_tile(float *out, const float *p, const float *v, size_t n
     for (size_t row = 0; row < n; row++) {
         vec low = vec_load(p + row * lanes), high = low;
 
+        __builtin_prefetch(v + (row + n) * dim); /* of the keys that come next */
         if (n_vec == 2)
             high = vec_load(p + row * lanes + VEC);
         vec_keep(low);
@@ -236,27 +259,134 @@ INLINE void accumulate_columns(float *out, const float *p, const float *v, size_
         CHOOSE(1)(out + d * lanes, p, v + d, n, dim, lanes);
 }
 
-INLINE void accumulate_chunks(float *out, const float *p, const float *v, size_t n, size_t dim,
-                              size_t lanes, const bool some)
+INLINE void accumulate_all(float *out, const float *p, const float *v, size_t n, size_t dim,
+                           size_t lanes, const bool some)
 {
-    for (size_t row = 0, rows; row < n; row += rows) {
-        size_t l = 0;
+    size_t l = 0;
 
-        rows = KR_MIN(n - row, (size_t)CHUNK);
-        for (; l + 2 * VEC <= lanes; l += 2 * VEC)
-            accumulate_columns(out + l, p + row * lanes + l, v + row * dim, rows, dim, lanes, 2,
-                               some);
-        for (; l < lanes; l += VEC)
-            accumulate_columns(out + l, p + row * lanes + l, v + row * dim, rows, dim, lanes, 1,
-                               some);
-    }
+    for (; l + 2 * VEC <= lanes; l += 2 * VEC)
+        accumulate_columns(out + l, p + l, v, n, dim, lanes, 2, some);
+    for (; l < lanes; l += VEC)
+        accumulate_columns(out + l, p + l, v, n, dim, lanes, 1, some);
 }
 
 void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                                size_t lanes, bool some)
 {
     if (some)
-        accumulate_chunks(out, p, v, n, dim, lanes, true);
+        accumulate_all(out, p, v, n, dim, lanes, true);
     else
-        accumulate_chunks(out, p, v, n, dim, lanes, false);
+        accumulate_all(out, p, v, n, dim, lanes, false);
+}
+
+/* Where each lane has keys and values of its own */
+
+/* n keys, at most TILE, against n_vec vectors of rows. */
+INLINE void fork_scores_tile(float *s, const float *q, const float *k, size_t n, size_t dim,
+                             size_t lanes, size_t fork_lanes, float scale, const int n_vec)
+{
+    const float *keys[TILE];
+    vec acc[TILE][2];
+
+    UNROLLED
+    for (size_t t = 0; t < TILE; t++) {
+        keys[t] = k + (t < n ? t : n - 1) * dim * fork_lanes; /* the last one again: not kept */
+        acc[t][0] = acc[t][1] = vec_all(0);
+    }
+    for (size_t d = 0; d < dim; d++) {
+        vec low = vec_load(q + d * lanes), high = low;
+
+        if (n_vec == 2)
+            high = vec_load(q + d * lanes + VEC);
+        vec_keep(low);
+        vec_keep(high);
+        UNROLLED
+        for (int t = 0; t < TILE; t++) {
+            acc[t][0] = vec_fma(low, vec_load(keys[t] + d * fork_lanes), acc[t][0]);
+            if (n_vec == 2)
+                acc[t][1] = vec_fma(high, vec_load(keys[t] + d * fork_lanes + VEC), acc[t][1]);
+        }
+    }
+    UNROLLED
+    for (size_t t = 0; t < TILE; t++)
+        if (t < n) {
+            vec_store(s + t * lanes, vec_mul(acc[t][0], vec_all(scale)));
+            if (n_vec == 2)
+                vec_store(s + t * lanes + VEC, vec_mul(acc[t][1], vec_all(scale)));
+        }
+}
+
+static NOINLINE void fork_scores_1(float *s, const float *q, const float *k, size_t n, size_t dim,
+                                   size_t lanes, size_t fork_lanes, float scale)
+{
+    fork_scores_tile(s, q, k, n, dim, lanes, fork_lanes, scale, 1);
+}
+
+static NOINLINE void fork_scores_2(float *s, const float *q, const float *k, size_t n, size_t dim,
+                                   size_t lanes, size_t fork_lanes, float scale)
+{
+    fork_scores_tile(s, q, k, n, dim, lanes, fork_lanes, scale, 2);
+}
+
+void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
+                         size_t lanes, size_t fork_lanes, float scale)
+{
+    for (size_t j = 0; j < n; j += TILE) {
+        size_t keys = KR_MIN(n - j, (size_t)TILE), l = 0;
+        const float *key = k + j * dim * fork_lanes;
+
+        for (; l + 2 * VEC <= lanes; l += 2 * VEC)
+            fork_scores_2(s + j * lanes + l, q + l, key + l, keys, dim, lanes, fork_lanes, scale);
+        for (; l < lanes; l += VEC)
+            fork_scores_1(s + j * lanes + l, q + l, key + l, keys, dim, lanes, fork_lanes, scale);
+    }
+}
+
+/* n_d columns into one vector of rows. */
+INLINE void fork_accumulate_tile(float *out, const float *p, const float *v, size_t n, size_t dim,
+                                 size_t lanes, size_t fork_lanes, const int n_d)
+{
+    vec acc[8];
+
+    UNROLLED
+    for (int t = 0; t < n_d; t++)
+        acc[t] = vec_load(out + (size_t)t * lanes);
+    for (size_t row = 0; row < n; row++) {
+        vec weight = vec_load(p + row * lanes);
+
+        vec_keep(weight);
+        UNROLLED
+        for (int t = 0; t < n_d; t++)
+            acc[t] = vec_fma(weight, vec_load(v + (row * dim + (size_t)t) * fork_lanes), acc[t]);
+    }
+    UNROLLED
+    for (int t = 0; t < n_d; t++)
+        vec_store(out + (size_t)t * lanes, acc[t]);
+}
+
+static NOINLINE void fork_accumulate_8(float *out, const float *p, const float *v, size_t n,
+                                       size_t dim, size_t lanes, size_t fork_lanes)
+{
+    fork_accumulate_tile(out, p, v, n, dim, lanes, fork_lanes, 8);
+}
+
+static NOINLINE void fork_accumulate_1(float *out, const float *p, const float *v, size_t n,
+                                       size_t dim, size_t lanes, size_t fork_lanes)
+{
+    fork_accumulate_tile(out, p, v, n, dim, lanes, fork_lanes, 1);
+}
+
+void OF_ISA(fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
+                             size_t lanes, size_t fork_lanes)
+{
+    size_t d = 0;
+
+    for (; d + 8 <= dim; d += 8)
+        for (size_t l = 0; l < lanes; l += VEC)
+            fork_accumulate_8(out + d * lanes + l, p + l, v + d * fork_lanes + l, n, dim, lanes,
+                              fork_lanes);
+    for (; d < dim; d++)
+        for (size_t l = 0; l < lanes; l += VEC)
+            fork_accumulate_1(out + d * lanes + l, p + l, v + d * fork_lanes + l, n, dim, lanes,
+                              fork_lanes);
 }

@@ -10,10 +10,10 @@
 #define JOIN(a, b)   JOIN_(a, b)
 #define OF_ISA(name) JOIN(kr_##name##_, KR_ISA)
 
-void OF_ISA(to_columns)(float *columns, const float *rows, size_t stride, size_t n, size_t dim,
-                        size_t lanes);
-void OF_ISA(to_rows)(float *rows, size_t stride, const float *columns, size_t n, size_t dim,
-                     size_t lanes);
+void OF_ISA(to_columns)(float *columns, size_t stride, const float *rows, size_t row_stride,
+                        size_t n, size_t dim);
+void OF_ISA(to_rows)(float *rows, size_t row_stride, const float *columns, size_t stride, size_t n,
+                     size_t dim);
 void OF_ISA(shared_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
                            size_t dim, size_t lanes, float scale);
 void OF_ISA(shared_maximum)(float *most, const float *s, const struct kr_seen *seen, size_t n,
@@ -22,6 +22,10 @@ void OF_ISA(shared_weights)(float *s, float *sum, const float *most, const struc
                             size_t n, size_t lanes);
 void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                                size_t lanes, bool some);
+void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
+                         size_t lanes, size_t fork_lanes, float scale);
+void OF_ISA(fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
+                             size_t lanes, size_t fork_lanes);
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -55,11 +59,40 @@ static inline vec vec_fma_some(vec a, vec b, vec c)
 {
     return _mm512_mask3_fmadd_ps(a, b, c, _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ));
 }
+/* x[i] becomes column i of the VEC rows that x was. */
+static inline void vec_transpose(vec x[VEC])
+{
+    vec u[16];
+
+    for (int i = 0; i < 16; i += 4) {
+        __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(x[i], x[i + 1]));
+        __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(x[i], x[i + 1]));
+        __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(x[i + 2], x[i + 3]));
+        __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(x[i + 2], x[i + 3]));
+
+        u[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        u[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        u[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        u[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+    /* u[4 g + j] holds, in its quarter q, column 4 q + j of rows 4 g .. 4 g + 3 */
+    for (int j = 0; j < 4; j++) {
+        vec even = _mm512_shuffle_f32x4(u[j], u[4 + j], 0x88);
+        vec even2 = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0x88);
+        vec odd = _mm512_shuffle_f32x4(u[j], u[4 + j], 0xdd);
+        vec odd2 = _mm512_shuffle_f32x4(u[8 + j], u[12 + j], 0xdd);
+
+        x[j] = _mm512_shuffle_f32x4(even, even2, 0x88);
+        x[8 + j] = _mm512_shuffle_f32x4(even, even2, 0xdd);
+        x[4 + j] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+        x[12 + j] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+    }
+}
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 typedef __m256 vec;
-#define VEC  8
-#define TILE 4
+#define VEC         8
+#define TILE        4
 #define vec_keep(a) __asm__("" : "+x"(a))
 static inline vec vec_load(const float *x)
 {
@@ -86,9 +119,29 @@ static inline vec vec_fma_some(vec a, vec b, vec c)
     return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c),
                             _mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_NEQ_UQ));
 }
+static inline void vec_transpose(vec x[VEC])
+{
+    vec u[8];
+
+    for (int i = 0; i < 8; i += 4) {
+        __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(x[i], x[i + 1]));
+        __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(x[i], x[i + 1]));
+        __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(x[i + 2], x[i + 3]));
+        __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(x[i + 2], x[i + 3]));
+
+        u[i] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+        u[i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+        u[i + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+        u[i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+    }
+    for (int j = 0; j < 4; j++) {
+        x[j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x20);
+        x[4 + j] = _mm256_permute2f128_ps(u[j], u[4 + j], 0x31);
+    }
+}
 #else
-#define VEC  8
-#define TILE 4
+#define VEC         8
+#define TILE        4
 #define vec_keep(a) ((void)(a))
 typedef struct {
     float lane[VEC];
@@ -132,6 +185,16 @@ static inline vec vec_fma_some(vec a, vec b, vec c)
         if (a.lane[l] != 0)
             c.lane[l] = __builtin_fmaf(a.lane[l], b.lane[l], c.lane[l]);
     return c;
+}
+static inline void vec_transpose(vec x[VEC])
+{
+    for (int i = 0; i < VEC; i++)
+        for (int j = 0; j < i; j++) {
+            float a = x[i].lane[j];
+
+            x[i].lane[j] = x[j].lane[i];
+            x[j].lane[i] = a;
+        }
 }
 #endif
 

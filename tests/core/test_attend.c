@@ -113,10 +113,12 @@ static void check(const struct kr_view *views, size_t n, size_t max_visible, con
                 size_t at = i * stride + head * dim;
 
                 plainly(kernels, &views[i], layer, head, q + at, scale, plain);
-                kr_attend(kernels, &views[i], layer, head, q + at, scale, alone, scratch);
-                KT_CHECK(memcmp(alone, plain, dim * sizeof(float)) == 0,
-                         "%s, %s: row %zu of %zu alone, head %zu of size %zu", names[s], what, i, n,
-                         head, dim);
+                if (!views[i].own->lanes) {
+                    kr_attend(kernels, &views[i], layer, head, q + at, scale, alone, scratch);
+                    KT_CHECK(memcmp(alone, plain, dim * sizeof(float)) == 0,
+                             "%s, %s: row %zu of %zu alone, head %zu of size %zu", names[s], what,
+                             i, n, head, dim);
+                }
                 KT_CHECK(memcmp(out + at, plain, dim * sizeof(float)) == 0,
                          "%s, %s: row %zu of %zu, head %zu of size %zu", names[s], what, i, n, head,
                          dim);
@@ -158,69 +160,101 @@ static size_t prefix_of(size_t round)
     return lengths[round % KR_ARRAY_LENGTH(lengths)];
 }
 
-/* Paths of one stream: one step of all (spread 0), or rows of several steps in one block. */
-static void check_paths(size_t round, size_t n, size_t spread, size_t window, bool ring)
+/* Write row `row` of all forks at once, and read it back. */
+static void write_at_once(struct kr_cache *own, size_t n, size_t row)
+{
+    static float k[MAX_ROWS * (MAX_DIM + 3)], v[MAX_ROWS * (MAX_DIM + 3)];
+    float read_k[MAX_DIM], read_v[MAX_DIM];
+    size_t width = own->shape.n_heads * own->shape.head_dim, stride = width + 3;
+    struct kr_view views[MAX_ROWS];
+
+    for (size_t i = 0; i < n; i++)
+        views[i] = (struct kr_view){.own = &own[i], .index = row};
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        for (size_t i = 0; i < n * stride; i++) {
+            k[i] = 3 * next_float();
+            v[i] = next_float();
+        }
+        kr_attend_write(kr_kernels(), views, n, layer, k, v, stride);
+        for (size_t i = 0; i < n; i++) {
+            kr_cache_read(&own[i], layer, row, read_k, read_v);
+            KT_CHECK(memcmp(read_k, k + i * stride, width * sizeof(float)) == 0 &&
+                         memcmp(read_v, v + i * stride, width * sizeof(float)) == 0,
+                     "row %zu of fork %zu of %zu written at once", row, i, n);
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL_FATAL(kr_cache_append(&own[i], 1), 0);
+}
+
+/* Paths of one stream, `steps` rows of each in one block, step by step, as the generator has them. */
+static void check_paths(size_t round, size_t n, size_t steps, size_t window, bool ring)
 {
     struct kr_cache_shape shape = shape_of(round);
     struct kr_cache prefix, own[MAX_ROWS];
     struct kr_view views[MAX_ROWS];
-    size_t length = prefix_of(round), most = 1 + next_below(30), visible = 0;
+    size_t length = prefix_of(round), rows = steps + next_below(30), n_views = 0, visible;
     int64_t first = (int64_t)next_below(200) - 100;
-    bool own_ring = ring && most + spread > kr_cache_ring_slots(window);
+    bool own_ring = ring && rows > kr_cache_ring_slots(window);
     char what[128];
 
     make(&prefix, &shape, length, window, ring, first);
     append(&prefix, length);
-    for (size_t i = 0; i < n; i++) {
-        size_t index = most - 1 + (spread ? next_below(spread + 1) : 0);
-
-        make(&own[i], &shape, index + 1, window, own_ring, first + (int64_t)length);
-        append(&own[i], index + 1);
-        views[i] =
-            (struct kr_view){.prefix = &prefix, .n_prefix = length, .own = &own[i], .index = index};
-        visible = KR_MAX(visible, length + index + 1);
-    }
-    if (window)
-        visible = KR_MIN(visible, window);
-    snprintf(what, sizeof(what), "paths, prefix %zu, suffix %zu + %zu, window %zu%s", length, most,
-             spread, window, ring ? ", ring" : "");
-    check(views, n, visible, what);
-    kr_cache_free(&prefix);
+    CU_ASSERT_EQUAL_FATAL(kr_cache_init_forks(own, n, &shape, rows, window, own_ring), 0);
+    CU_ASSERT_EQUAL(own->lanes > 0, n >= KR_FORKS_TOGETHER);
     for (size_t i = 0; i < n; i++)
-        kr_cache_free(&own[i]);
+        kr_cache_reset(&own[i], first + (int64_t)length);
+    for (size_t i = 0; i < n; i++)
+        append(&own[i], rows - 1);
+    write_at_once(own, n, rows - 1);
+    for (size_t step = rows - steps; step < rows; step++)
+        for (size_t i = 0; i < n; i++)
+            views[n_views++] = (struct kr_view){
+                .prefix = &prefix, .n_prefix = length, .own = &own[i], .index = step};
+    visible = window ? KR_MIN(window, length + rows) : length + rows;
+    snprintf(what, sizeof(what), "%zu paths x %zu, prefix %zu, %zu own rows, window %zu%s", n,
+             steps, length, rows, window, ring ? ", ring" : "");
+    check(views, n_views, visible, what);
+    /* some of them: not from the first lane on, with one left out */
+    if (n > 3) {
+        views[n / 2] = views[n / 2 + 1];
+        check(views + 1, n - 1, visible, what);
+    }
+    kr_cache_free(&prefix);
+    kr_cache_free_forks(own, n);
 }
 
 static void one_step(void)
 {
     for (size_t round = 0; round < 176; round++)
-        check_paths(round, 1 + next_below(40), 0, 0, false);
-    check_paths(3, 64, 0, 0, false);
+        check_paths(round, 1 + next_below(40), 1, 0, false);
+    check_paths(3, 64, 1, 0, false);
     kt_note("%zu heads of rows compared", n_compared);
 }
 
 static void several_steps(void)
 {
-    for (size_t round = 0; round < 88; round++)
-        check_paths(round, 2 + next_below(MAX_ROWS - 1), 1 + next_below(63), 0, false);
+    for (size_t round = 0; round < 88; round++) {
+        size_t n = 1 + next_below(32);
+
+        check_paths(round, n, 1 + next_below(MAX_ROWS / n), 0, false);
+    }
     kt_note("%zu heads of rows compared", n_compared);
 }
 
 static void windows(void)
 {
-    for (size_t round = 0; round < 88;
-         round++) /* windows in front of, across, and inside the suffix */
-        check_paths(round, 2 + next_below(39), round % 2 * next_below(20), 1 + next_below(70),
-                    false);
+    for (size_t round = 0; round < 88; round++) /* that begin before, at, and in the suffix */
+        check_paths(round, 1 + next_below(30), 1 + next_below(2), 1 + next_below(70), false);
     kt_note("%zu heads of rows compared", n_compared);
 }
 
 static void rings(void)
 {
     for (size_t round = 0; round < 88; round++)
-        check_paths(round, 2 + next_below(39), round % 2 * next_below(20), 1 + next_below(70),
-                    true);
-    for (size_t round = 0; round < 22; round++) /* suffixes that are rings themselves */
-        check_paths(round, 2 + next_below(20), 20 + next_below(10), 1 + next_below(8), true);
+        check_paths(round, 1 + next_below(30), 1 + next_below(2), 1 + next_below(70), true);
+    for (size_t round = 0; round < 44; round++) /* suffixes that are rings themselves */
+        check_paths(round, 1 + next_below(20), 1 + next_below(3), 1 + next_below(8), true);
     kt_note("%zu heads of rows compared", n_compared);
 }
 
@@ -258,6 +292,41 @@ static void one_window(void)
     kt_note("%zu heads of rows compared", n_compared);
 }
 
+/* What a row may not see must not reach it, even where it shares a pass with rows that do: not even as 0 * nan. */
+static void unseen(void)
+{
+    struct kr_cache_shape shape = {LAYERS, 1, 26};
+    float bad[26], q[12 * 26], out[12 * 26], plain[26];
+    struct kr_cache own;
+    struct kr_view views[12];
+    float *scratch = kr_alloc(kr_attend_scratch(32, 26), sizeof(*scratch));
+
+    make(&own, &shape, 32, 0, false, 0);
+    append(&own, 31);
+    for (size_t d = 0; d < 26; d++)
+        bad[d] = NAN;
+    for (size_t layer = 0; layer < LAYERS; layer++)
+        kr_cache_write(&own, layer, 31, bad, bad);
+    for (size_t i = 0; i < 12; i++)
+        views[i] = (struct kr_view){.own = &own, .index = 20 + i};
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(q); i++)
+        q[i] = next_float();
+    for (size_t s = 0; s < KR_ARRAY_LENGTH(names); s++) {
+        const struct kr_kernels *kernels = kr_kernels_named(names[s]);
+
+        if (!kernels)
+            continue;
+        kr_attend_rows(kernels, views, 12, 1, q, 0.5f, out, 26, scratch);
+        for (size_t i = 0; i < 11; i++) {
+            plainly(kernels, &views[i], 1, 0, q + i * 26, 0.5f, plain);
+            KT_CHECK(memcmp(out + i * 26, plain, sizeof(plain)) == 0, "%s, row %zu", names[s], i);
+        }
+        CU_ASSERT_TRUE(isnan(out[11 * 26]));
+    }
+    kr_cache_free(&own);
+    free(scratch);
+}
+
 /* Appends to a ring, at every slot of it. */
 static void ring_appends(void)
 {
@@ -288,7 +357,7 @@ static void ring_appends(void)
 static void mixed(void)
 {
     struct kr_cache_shape shape = {LAYERS, 2, 26};
-    struct kr_cache streams[3], forks[6];
+    struct kr_cache streams[3], forks[6], together[9];
     struct kr_view views[MAX_ROWS];
 
     for (size_t i = 0; i < 3; i++) {
@@ -299,20 +368,30 @@ static void mixed(void)
         make(&forks[i], &shape, 12, 0, false, 0);
         append(&forks[i], 12);
     }
+    CU_ASSERT_EQUAL_FATAL(kr_cache_init_forks(together, 9, &shape, 12, 0, false), 0);
+    for (size_t i = 0; i < 9; i++)
+        append(&together[i], 12);
     for (size_t round = 0; round < 40; round++) {
         for (size_t i = 0; i < MAX_ROWS; i++) {
             if (i && next_below(4)) { /* a run */
                 views[i] = views[i - 1];
-                views[i].index += views[i].index < 11 && round % 2;
+                if (views[i].own >= together && views[i].own < together + 8)
+                    views[i].own++;
+                else
+                    views[i].index += views[i].index < 11 && round % 2;
                 continue;
             }
-            switch (next_below(3)) {
+            switch (next_below(4)) {
             case 0:
                 views[i] = (struct kr_view){.own = &streams[next_below(3)]};
                 break;
             case 1:
                 views[i] = (struct kr_view){
                     .prefix = &streams[0], .n_prefix = 39, .own = &forks[next_below(6)]};
+                break;
+            case 2:
+                views[i] = (struct kr_view){
+                    .prefix = &streams[1], .n_prefix = 45, .own = &together[next_below(9)]};
                 break;
             default:
                 views[i] = (struct kr_view){.prefix = &streams[next_below(3)],
@@ -330,15 +409,20 @@ static void mixed(void)
         kr_cache_free(&streams[i]);
     for (size_t i = 0; i < 6; i++)
         kr_cache_free(&forks[i]);
+    kr_cache_free_forks(together, 9);
     kt_note("%zu heads of rows compared", n_compared);
 }
 
 int main(void)
 {
     static const struct kt_test tests[] = {
-        {"paths of one step", one_step},    {"paths of several steps in one block", several_steps},
-        {"attention windows", windows},     {"rings", rings},
-        {"rows of one window", one_window}, {"appends to a ring, at every slot", ring_appends},
+        {"paths of one step", one_step},
+        {"paths of several steps in one block", several_steps},
+        {"attention windows", windows},
+        {"rings", rings},
+        {"rows of one window", one_window},
+        {"rows that are not seen", unseen},
+        {"appends to a ring, at every slot", ring_appends},
         {"a mixed block", mixed},
     };
 
