@@ -43,6 +43,13 @@ struct kr_kernels {
     float (*maximum)(const float *x, size_t n);
     /* x /= by, [n]. */
     void (*divide)(float *x, float by, size_t n);
+    /* w = exp((x - most) / temperature), 0 where that is less than `least`, [n]; w may be x. */
+    void (*weights)(float *w, const float *x, float most, float temperature, float least, size_t n);
+    /* Sum of w [n] in one order of its own: eight running sums in double by column, then a tree. */
+    double (*total)(const float *w, size_t n);
+    /* The first index whose cumulative probability exceeds u, n if none does: a double sum in order of index
+     * of the shares w / total, each rounded to f32. */
+    size_t (*pick)(const float *w, size_t n, double total, double u);
 
     /* Attention of many rows over keys that they share (attend.h). A lane is a row; `lanes` is their number
      * rounded up to KR_LANES; matrices are [..][lanes]. Each lane's arithmetic is that of scores(),

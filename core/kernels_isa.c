@@ -209,6 +209,79 @@ static void divide(float *x, float by, size_t n)
         x[i] /= by;
 }
 
+static inline void weight_lanes(float x[LANES], float most, float temperature, float least)
+{
+    for (size_t l = 0; l < LANES; l++)
+        x[l] -= most;
+    if (temperature != 1)
+        for (size_t l = 0; l < LANES; l++)
+            x[l] /= temperature;
+    for (size_t l = 0; l < LANES; l++)
+        x[l] = kr_exp_one(x[l]);
+    for (size_t l = 0; l < LANES; l++)
+        x[l] = x[l] < least ? 0 : x[l];
+}
+
+static void weights(float *w, const float *x, float most, float temperature, float least, size_t n)
+{
+    float lanes[LANES] = {0};
+
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t count = n - i < LANES ? n - i : LANES;
+
+        if (count == LANES) {
+            memcpy(lanes, x + i, sizeof(lanes));
+            weight_lanes(lanes, most, temperature, least);
+            memcpy(w + i, lanes, sizeof(lanes));
+        } else {
+            memcpy(lanes, x + i, count * sizeof(float));
+            weight_lanes(lanes, most, temperature, least);
+            memcpy(w + i, lanes, count * sizeof(float));
+        }
+    }
+}
+
+static double total(const float *w, size_t n)
+{
+    double lanes[8] = {0};
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        for (size_t l = 0; l < 8; l++)
+            lanes[l] += (double)w[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lanes[l] += (double)w[i + l];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+           ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static size_t pick(const float *w, size_t n, double whole, double u)
+{
+    double before = 0, cumulative = 0;
+    float shares[LANES];
+
+    for (size_t i = 0; i < n; i += LANES, before = cumulative) {
+        size_t count = n - i < LANES ? n - i : LANES;
+
+        if (count == LANES)
+            for (size_t l = 0; l < LANES; l++)
+                shares[l] = (float)((double)w[i + l] / whole);
+        else
+            for (size_t l = 0; l < count; l++)
+                shares[l] = (float)((double)w[i + l] / whole);
+        for (size_t l = 0; l < count; l++)
+            cumulative += (double)shares[l];
+        if (!(cumulative > u)) /* it never falls: no need to look at each */
+            continue;
+        for (size_t l = 0; l < count; l++) {
+            before += (double)shares[l];
+            if (before > u)
+                return i + l;
+        }
+    }
+    return n;
+}
+
 extern const struct kr_kernels JOIN(kr_kernels_, KR_ISA);
 const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
     .name = TEXT(KR_ISA),
@@ -221,6 +294,9 @@ const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
     .accumulate = accumulate,
     .maximum = maximum,
     .divide = divide,
+    .weights = weights,
+    .total = total,
+    .pick = pick,
     .to_columns = OF_ISA(to_columns),
     .to_rows = OF_ISA(to_rows),
     .shared_scores = OF_ISA(shared_scores),
