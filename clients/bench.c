@@ -83,6 +83,7 @@ struct run {
     struct kc_gang *gang;
     struct kr_model *model; /* of the case, from the one before if it was the same */
     enum kc_bench_model which;
+    enum kc_bench_precision precision;
     size_t n_done;
 };
 
@@ -123,19 +124,26 @@ static int measure_dram(struct run *run, struct kr_error *error)
     return 0;
 }
 
-static int take_model(struct run *run, enum kc_bench_model which, struct kr_error *error)
+static int take_model(struct run *run, const struct kc_bench_case *which, struct kr_error *error)
 {
+    const struct kr_products *products =
+        NULL; /* where it cannot be run, f32 serves for its shape */
     struct kr_model_shape shape;
 
-    if (run->model && run->which == which)
+    if (run->model && run->which == which->model && run->precision == which->precision)
         return 0;
     kr_model_free(&run->model);
-    run->which = which;
-    if (which == KC_BENCH_BUILTIN)
-        return kr_model_load_or_builtin(NULL, NULL, &run->model, error);
-    if (kr_model_shape_named(models[which], &shape) < 0)
-        return kr_error_set(error, -EINVAL, "bench: no shape named %s", models[which]);
-    return kr_model_random(&shape, 1, &run->model, error);
+    run->which = which->model;
+    run->precision = which->precision;
+    if (kr_products_choose(KR_MATMUL_AUTO, kc_work_precision(which->precision), &products, NULL) <
+            0 &&
+        kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &products, error) < 0)
+        return -ENOTSUP;
+    if (which->model == KC_BENCH_BUILTIN)
+        return kr_model_load_or_builtin(NULL, NULL, products, &run->model, error);
+    if (kr_model_shape_named(models[which->model], &shape) < 0)
+        return kr_error_set(error, -EINVAL, "bench: no shape named %s", models[which->model]);
+    return kr_model_random_as(&shape, 1, products, &run->model, error);
 }
 
 static void tell(const struct run *run, size_t index)
@@ -207,7 +215,7 @@ static int run_case(struct run *run, size_t index, struct kr_error *error)
     int r;
 
     tell(run, index);
-    r = take_model(run, which.model, error);
+    r = take_model(run, &which, error);
     if (r < 0)
         return r;
     shape = kc_flop_shape_of(run->model);
@@ -216,7 +224,10 @@ static int run_case(struct run *run, size_t index, struct kr_error *error)
     if (result->skipped)
         return 0;
     if (which.kind == KC_BENCH_APPEND)
-        result->weight_bytes = (double)(kc_append_weights(&shape) * sizeof(float));
+        result->weight_bytes =
+            (double)(kc_append_weights(&shape) *
+                     (which.precision == KC_BENCH_BF16 ? sizeof(uint16_t) : sizeof(float)));
+    snprintf(result->isa, sizeof(result->isa), "%s", run->model->isa);
     r = kc_work_new(run->model, which.kind, run->gang, &work, error);
     if (r == 0) {
         result->peak_beside = measure_peaks(run, which.precision);

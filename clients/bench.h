@@ -50,6 +50,7 @@ int kc_bench_select(const char *list, bool ret_chosen[KC_BENCH_CASES],
 
 struct kc_bench_result {
     const char *skipped; /* why it was not run; NULL: it was, and all below is set */
+    char isa[64];        /* what its products and kernels ran on, as forecasts say it */
     double gflop;        /* of a unit (append64: of a bar); set where it is skipped, too */
     double seconds, latency_seconds;
     double

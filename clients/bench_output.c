@@ -61,14 +61,14 @@ static json_t *case_json(const struct kc_bench *bench, size_t index)
     if (result->skipped)
         return json_pack("{s:s, s:n, s:f, s:n, s:n, s:s}", "name", name, "seconds", "gflop",
                          result->gflop, "share_of_peak", "split", "skipped", result->skipped);
-    json =
-        json_pack("{s:s, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:f, s:f, s:i}", "name",
-                  name, "seconds", result->seconds, "gflop", result->gflop, "share_of_peak",
-                  share_of_peak(bench, index), "split", "products", split[KR_PHASE_PRODUCTS],
-                  "attention", split[KR_PHASE_ATTENTION], "sampling", split[KR_PHASE_SAMPLING],
-                  "other", split[KR_PHASE_OTHER], "latency_seconds", result->latency_seconds,
-                  "cpu_seconds", result->cpu_seconds, "gflops", gflops(result),
-                  "peak_beside_gflops", result->peak_beside, "rounds", (int)result->rounds);
+    json = json_pack("{s:s, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:f, s:f, s:i, s:s}",
+                     "name", name, "seconds", result->seconds, "gflop", result->gflop,
+                     "share_of_peak", share_of_peak(bench, index), "split", "products",
+                     split[KR_PHASE_PRODUCTS], "attention", split[KR_PHASE_ATTENTION], "sampling",
+                     split[KR_PHASE_SAMPLING], "other", split[KR_PHASE_OTHER], "latency_seconds",
+                     result->latency_seconds, "cpu_seconds", result->cpu_seconds, "gflops",
+                     gflops(result), "peak_beside_gflops", result->peak_beside, "rounds",
+                     (int)result->rounds, "isa", result->isa);
     if (!json)
         return NULL;
     if (kind == KC_BENCH_APPEND) {

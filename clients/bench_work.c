@@ -52,9 +52,18 @@ struct kc_work {
     atomic_size_t next;      /* herd: the stream that is taken next */
 };
 
+enum kr_precision kc_work_precision(enum kc_bench_precision precision)
+{
+    return precision == KC_BENCH_BF16 ? KR_BF16_PRODUCTS : KR_F32_PRODUCTS;
+}
+
 const char *kc_work_unable(enum kc_bench_precision precision)
 {
-    return precision == KC_BENCH_F32 ? NULL : "this build computes in f32 only";
+    const struct kr_products *products;
+
+    return kr_products_choose(KR_MATMUL_AUTO, kc_work_precision(precision), &products, NULL) < 0
+               ? "no such products on this processor"
+               : NULL;
 }
 
 /* Arithmetic */

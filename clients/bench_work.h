@@ -9,6 +9,8 @@
 
 struct kc_work;
 
+/* libkronos's name for it. */
+enum kr_precision kc_work_precision(enum kc_bench_precision precision);
 /* Why this build cannot compute in that precision; NULL: it can. Static text. */
 const char *kc_work_unable(enum kc_bench_precision precision);
 

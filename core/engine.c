@@ -14,7 +14,7 @@ static size_t max3(size_t a, size_t b, size_t c)
 
 /* Widths of the buffers that a model needs. */
 struct widths {
-    size_t narrow, wide, angles, vocabulary;
+    size_t narrow, wide, angles, vocabulary, head_dim;
 };
 
 static struct widths widths_of(const struct kr_model *model)
@@ -30,13 +30,15 @@ static struct widths widths_of(const struct kr_model *model)
         .angles = kr_round_up(
             max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim) / 2 + 1, KR_LANES),
         .vocabulary = kr_round_up(p->vocabulary, KR_LANES),
+        .head_dim = KR_MAX(max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim),
+                           p->d_model / KR_DEP_HEADS),
     };
 }
 
 static size_t engine_floats(const struct widths *w, size_t max_visible)
 {
     return KR_ENGINE_ROWS * (5 * w->narrow + 2 * w->wide + 2 * w->angles + w->vocabulary) +
-           kr_round_up(max_visible + 3 * KR_LANES, KR_LANES) + 2 * w->vocabulary;
+           kr_attend_scratch(max_visible, w->head_dim) + 2 * w->vocabulary;
 }
 
 size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible)
@@ -75,7 +77,7 @@ int kr_engine_init(struct kr_engine *engine, const struct kr_model *model, size_
     TAKE(cosine, KR_ENGINE_ROWS * w.angles);
     TAKE(sine, KR_ENGINE_ROWS * w.angles);
     TAKE(logits, KR_ENGINE_ROWS * w.vocabulary);
-    TAKE(scores, kr_round_up(max_visible + 3 * KR_LANES, KR_LANES));
+    TAKE(scores, kr_attend_scratch(max_visible, w.head_dim));
     TAKE(p, w.vocabulary);
     TAKE(order, w.vocabulary);
 #undef TAKE
@@ -140,14 +142,11 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
             engine->kernels->rotate(engine->q + i * width + head * dim, cosine, sine, dim);
             engine->kernels->rotate(engine->k + i * width + head * dim, cosine, sine, dim);
         }
-        kr_cache_write(views[i].own, layer, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
     }
+    kr_attend_write(engine->kernels, views, n, layer, engine->k, engine->v, width);
     kr_phase(engine, KR_PHASE_ATTENTION);
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < stack->n_heads; head++)
-            kr_attend(engine->kernels, &views[i], layer, head, engine->q + i * width + head * dim,
-                      scale, engine->normed + i * width + head * dim, engine->scores);
+    kr_attend_rows(engine->kernels, views, n, layer, engine->q, scale, engine->normed, width,
+                   engine->scores);
     kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product_add(&block->out, engine->normed, width, engine->x, width, engine->k, n);
     kr_phase(engine, KR_PHASE_OTHER);
@@ -278,9 +277,7 @@ void kr_dependency_rows(struct kr_engine *engine, const struct kr_view *views, s
     kr_product_several((const struct kr_linear *const[]){&p->dep_k, &p->dep_v},
                        (float *const[]){engine->k, engine->v}, 2, engine->normed, width, width, n);
     kr_phase(engine, KR_PHASE_OTHER);
-    for (size_t i = 0; i < n; i++)
-        kr_cache_write(views[i].own, 0, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
+    kr_attend_write(engine->kernels, views, n, 0, engine->k, engine->v, width);
 }
 
 /* Rows of h into engine->x, where padding rows may be cleared. */
@@ -314,10 +311,8 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
     kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->dep_q, engine->v, width, engine->q, width, n);
     kr_phase(engine, KR_PHASE_ATTENTION);
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < KR_DEP_HEADS; head++)
-            kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
-                      scale, engine->v + i * width + head * dim, engine->scores);
+    kr_attend_rows(engine->kernels, views, n, 0, engine->q, scale, engine->v, width,
+                   engine->scores);
     kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product_add(&p->dep_out, engine->v, width, engine->x, width, engine->k, n);
     kr_phase(engine, KR_PHASE_OTHER);

@@ -8,6 +8,7 @@
 #ifndef KR_ENGINE_H
 #define KR_ENGINE_H
 
+#include "core/attend.h"
 #include "core/bar.h"
 #include "core/cache.h"
 #include "core/kernels.h"
@@ -33,7 +34,7 @@ struct kr_engine {
     float *q, *k, *v;     /* [rows][width] */
     float *wide1, *wide2; /* [rows][max(ff, 2 d_model)] */
     float *cosine, *sine; /* [rows][max head_dim / 2] */
-    float *scores;        /* [max_visible + 3 KR_LANES] */
+    float *scores;        /* [kr_attend_scratch()] */
     float *logits;        /* [rows][vocabulary] */
     float *p;             /* [vocabulary] */
     uint32_t *order;      /* [vocabulary] */
