@@ -164,6 +164,7 @@ static void check_case(const json_t *json, const char *name, double gflop, doubl
     static const char *const parts[] = {"products", "attention", "sampling", "other"};
     const json_t *one = case_named(json, name), *split;
     double workers = number(json, "workers"), seconds, total = 0;
+    double peak = number(json, strstr(name, "-bf16-") ? "peak_bf16_gflops" : "peak_f32_gflops");
 
     if (!one)
         return;
@@ -171,8 +172,7 @@ static void check_case(const json_t *json, const char *name, double gflop, doubl
     KT_CHECK(seconds > 0, "%s: %g s", name, seconds);
     KT_CHECK(fabs(number(one, "gflop") / gflop - 1) < 1e-12, "%s: expected %.9g GFLOP, found %.9g",
              name, gflop, number(one, "gflop"));
-    KT_CHECK(fabs(number(one, "share_of_peak") * seconds * number(json, "peak_f32_gflops") / gflop -
-                  1) < 1e-9,
+    KT_CHECK(fabs(number(one, "share_of_peak") * seconds * peak / gflop - 1) < 1e-9,
              "%s: share of peak %g", name, number(one, "share_of_peak"));
     KT_CHECK(fabs(number(one, "latency_seconds") / (seconds * workers * units) - 1) < 1e-9,
              "%s: latency %g, seconds %g", name, number(one, "latency_seconds"), seconds);
@@ -270,6 +270,10 @@ static void parts(void)
         CU_ASSERT_TRUE(json_is_null(json_object_get(one, "seconds")));
         CU_ASSERT_TRUE(json_is_null(json_object_get(one, "share_of_peak")));
         CU_ASSERT_DOUBLE_EQUAL(number(one, "gflop"), append, 1e-12);
+    } else {
+        check_case(json, "builtin-bf16-append", append, 1);
+        CU_ASSERT_DOUBLE_EQUAL(number(one, "weight_bytes"),
+                               (double)(kc_append_weights(&builtin) * sizeof(uint16_t)), 0);
     }
     json_decref(json);
 }
