@@ -63,12 +63,17 @@ static int reserve_result(struct run *run)
     result->last.t_ns = calloc(n_steps, sizeof(*result->last.t_ns));
     result->last.raw = calloc(n_steps, KC_BACKTEST_LEVELS * sizeof(double));
     result->last.cal = calloc(n_steps, KC_BACKTEST_LEVELS * sizeof(double));
-    if (!result->horizons || !result->last.t_ns || !result->last.raw || !result->last.cal)
+    result->drift = calloc(n_origins, sizeof(*result->drift));
+    if (!result->drift || !result->horizons || !result->last.t_ns || !result->last.raw ||
+        !result->last.cal)
         return -ENOMEM;
     for (size_t step = 0; step < n_steps; step++) {
         result->horizons[step].lead = calloc(n_origins, sizeof(double));
         result->horizons[step].lead_cal = calloc(n_origins, sizeof(double));
-        if (!result->horizons[step].lead || !result->horizons[step].lead_cal)
+        result->horizons[step].median = calloc(n_origins, sizeof(double));
+        result->horizons[step].width = calloc(n_origins, sizeof(double));
+        if (!result->horizons[step].lead || !result->horizons[step].lead_cal ||
+            !result->horizons[step].median || !result->horizons[step].width)
             return -ENOMEM;
     }
     return 0;
@@ -105,6 +110,7 @@ static int reserve(struct run *run, struct kr_error *error)
                                   .min_bars = KR_MIN(KC_BACKTEST_MIN_BARS, config->lookback),
                                   .horizon = config->horizon,
                                   .max_context = config->max_context,
+                                  .drift_limit = config->drift_limit,
                                   .scale = !config->raw,
                                   .join = !config->raw,
                                   .repair = !config->raw};
@@ -260,6 +266,15 @@ static int forecast_origin(struct run *run, size_t index, struct kr_error *error
 
     if (r < 0)
         return r;
+    for (size_t step = 0; step < entry->n_steps; step++) {
+        struct kc_backtest_horizon *horizon = &run->result->horizons[step];
+        double q[KC_BACKTEST_LEVELS];
+
+        raw_quantiles(run, entry, step, q);
+        horizon->median[run->result->n_origins] = q[KC_BACKTEST_LEVELS / 2];
+        horizon->width[run->result->n_origins] = q[KC_BACKTEST_LEVELS - 1] - q[0];
+    }
+    run->result->drift[run->result->n_origins] = kr_live_drift(&run->live);
     run->result->n_origins++;
     run->result->n_calibrated += entry->status == KR_CALIBRATED;
     run->join_sum += fabs(log(mean_first_open(&run->paths) / entry->last_close));
@@ -325,6 +340,8 @@ static void conclude(struct run *run)
     for (size_t step = 0; step < result->n_steps; step++) {
         n_scored += result->horizons[step].tally.n;
     }
+    result->n_epochs = run->live.epoch;
+    result->n_drifted = run->live.n_drifted;
     result->n_unscored = result->n_origins * result->n_steps - n_scored;
     result->join_error = run->join_sum / (double)result->n_origins;
 }
@@ -361,8 +378,11 @@ void kc_backtest_free(struct kc_backtest *backtest)
     for (size_t step = 0; backtest->horizons && step < backtest->n_steps; step++) {
         free(backtest->horizons[step].lead);
         free(backtest->horizons[step].lead_cal);
+        free(backtest->horizons[step].median);
+        free(backtest->horizons[step].width);
     }
     free(backtest->horizons);
+    free(backtest->drift);
     free(backtest->last.t_ns);
     free(backtest->last.raw);
     free(backtest->last.cal);

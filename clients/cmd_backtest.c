@@ -20,7 +20,8 @@ struct settings {
     struct kc_source_config source;
     struct kr_interval interval;
     bool interval_given, unit_given;
-    size_t mode, stamp, format, time_unit, matmul, precision;
+    size_t mode, other_mode, stamp, format, time_unit, matmul, precision;
+    bool compares; /* other_mode is given */
     struct kc_backtest_config backtest;
 };
 
@@ -29,7 +30,7 @@ struct command {
     struct settings settings;
     struct kr_model *model;
     struct kc_source source;
-    struct kc_backtest backtest;
+    struct kc_backtest backtest, other; /* other: of --compare */
     struct kc_progress progress;
 };
 
@@ -64,7 +65,7 @@ static void on_bar(void *context, size_t done)
     kc_progress_update(context, done);
 }
 
-static int run(struct command *command)
+static int run_mode(struct command *command, size_t mode, struct kc_backtest *ret)
 {
     struct kc_backtest_config *config = &command->settings.backtest;
     struct kr_error error;
@@ -72,32 +73,53 @@ static int run(struct command *command)
 
     if (!config->every)
         config->every = config->horizon;
-    config->mode = (enum kr_mode)command->settings.mode;
+    config->mode = (enum kr_mode)mode;
     config->interval = command->settings.interval.text;
     config->progress = on_bar;
     config->context = &command->progress;
     kc_progress_start(&command->progress, "backtest", "bars", command->source.input.n);
-    r = kc_backtest_run(&command->backtest, command->model, config, &command->source, &error);
+    r = kc_backtest_run(ret, command->model, config, &command->source, &error);
     kc_progress_end(&command->progress);
     return r == -EINVAL ? kc_fail(KC_CONFIG, "%s", error.text)
            : r < 0      ? kc_fail(kc_status_of(r), "%s", error.text)
                         : 0;
 }
 
+static int run(struct command *command)
+{
+    int status = run_mode(command, command->settings.mode, &command->backtest);
+
+    if (!status && command->settings.compares)
+        status = run_mode(command, command->settings.other_mode, &command->other);
+    return status;
+}
+
 /* Output */
+
+static int write_tables(const struct command *command, FILE *stream)
+{
+    const struct settings *settings = &command->settings;
+    const char *file = settings->source.bars;
+
+    if (settings->compares)
+        return settings->format == JSON
+                   ? kc_backtest_compare_json(stream, &command->backtest, &command->other, file)
+                   : kc_backtest_compare_text(stream, &command->backtest, &command->other,
+                                              &settings->backtest, file);
+    return settings->format == JSON
+               ? kc_backtest_json(stream, &command->backtest, file)
+               : kc_backtest_text(stream, &command->backtest, &settings->backtest, file);
+}
 
 static int write_numbers(const struct command *command)
 {
     const struct settings *settings = &command->settings;
-    const char *file = settings->source.bars;
     FILE *stream;
     int status = kc_open_output(settings->output, &stream), r;
 
     if (status)
         return status;
-    r = settings->format == JSON
-            ? kc_backtest_json(stream, &command->backtest, file)
-            : kc_backtest_text(stream, &command->backtest, &settings->backtest, file);
+    r = write_tables(command, stream);
     status = kc_close_output(settings->output, &stream);
     return r == -ENOMEM && !status ? kc_fail(KC_SYSTEM, "out of memory") : status;
 }
@@ -151,6 +173,7 @@ static int backtest_all(struct command *command)
 static void close_all(struct command *command)
 {
     kc_backtest_free(&command->backtest);
+    kc_backtest_free(&command->other);
     kc_source_close(&command->source);
     kr_model_free(&command->model);
 }
@@ -200,6 +223,11 @@ int kc_cmd_backtest(int argc, char **argv)
          NULL, NULL},
         {"mode", "MODE", "auto, exact, anchored or rolling (auto)", KC_CHOICE, &s->mode, 0, 0,
          modes, NULL},
+        {"compare", "MODE",
+         "walk again in this mode, with the same draws, and set both side by side", KC_CHOICE,
+         &s->other_mode, 0, 0, modes, &s->compares},
+        {"drift", "D", "end an anchored epoch beyond this drift, 1e9: never early (as live)",
+         KC_NUMBER, &b->drift_limit, 1e-6, 1e9, NULL, NULL},
         {"matmul", "NAME", "weight products: auto, native or openblas (auto)", KC_CHOICE,
          &s->matmul, 0, 0, kr_matmul_names, NULL},
         {"precision", "NAME", "of weight products: f32 or bf16 (f32)", KC_CHOICE, &s->precision, 0,

@@ -103,7 +103,8 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
     size_t bytes =
         size->max_paths *
             (suffix_bytes(model, &trunk, suffix) + suffix_bytes(model, &dependency, suffix) +
-             2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t)) +
+             2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t) +
+             sizeof(struct kr_rank) + 2 * sizeof(double)) +
         suffix_bytes(model, &decoder, KR_MIN(size->max_horizon, rows)) +
         rows * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
 
@@ -170,12 +171,14 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
     generator->may_slide = may_slide(model, size);
     generator->distinct = kr_alloc(size->max_paths, sizeof(*generator->distinct));
     generator->which = kr_alloc(size->max_paths, sizeof(*generator->which));
+    generator->ranks = kr_alloc(size->max_paths, sizeof(*generator->ranks));
+    generator->strata = kr_alloc(size->max_paths, 2 * sizeof(*generator->strata));
     rows = window_rows(model, size);
     generator->window_s1 = kr_alloc(rows, sizeof(*generator->window_s1));
     generator->window_s2 = kr_alloc(rows, sizeof(*generator->window_s2));
     generator->window_stamps = kr_alloc(rows, sizeof(*generator->window_stamps));
-    r = generator->distinct && generator->which && generator->window_s1 && generator->window_s2 &&
-                generator->window_stamps
+    r = generator->distinct && generator->which && generator->ranks && generator->strata &&
+                generator->window_s1 && generator->window_s2 && generator->window_stamps
             ? 0
             : -ENOMEM;
     if (r == 0)
@@ -214,6 +217,8 @@ void kr_generator_free(struct kr_generator *generator)
         kr_cache_free(&generator->own[i]);
     free(generator->distinct);
     free(generator->which);
+    free(generator->ranks);
+    free(generator->strata);
     free(generator->window_s1);
     free(generator->window_s2);
     free(generator->window_stamps);

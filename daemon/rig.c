@@ -107,6 +107,7 @@ static unsigned flags_of(const struct kr_live_report *report, const struct kr_su
         {report->joined, KW_JOINED},
         {summary->tail, KW_TAIL},
         {order->overlay != NULL, KW_FORMING},
+        {order->settings->sampling.stratified, KW_STRATIFIED},
     };
     unsigned all = 0;
 
@@ -132,6 +133,7 @@ static int calibrate(struct kd_rig *rig, const struct kr_live *live, const struc
                                            .as_of_row = live->series.next_row - !order->overlay,
                                            .key = request->key,
                                            .last_close = last->v[KR_CLOSE],
+                                           .stratified = settings->sampling.stratified,
                                            .n_steps = settings->horizon,
                                            .n_paths = settings->paths,
                                            .due_ns = rig->future_ns,

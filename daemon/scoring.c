@@ -64,7 +64,8 @@ static uint64_t id_of(const struct kr_model *model, const struct kr_live_config 
                                            .n_paths = settings->paths,
                                            .scale = live->scale,
                                            .join = live->join,
-                                           .repair = live->repair};
+                                           .repair = live->repair,
+                                           .stratified = settings->sampling.stratified};
 
     return kr_calibration_id(&key);
 }

@@ -423,6 +423,51 @@ static void history_teaches(void)
     json_decref(with);
 }
 
+/* Two modes side by side: a mode is no distance from itself; anchored and exact are apart by what is told. */
+static void compared(void)
+{
+    const char *csv = simulate("compared.csv", "260", "12");
+    struct line line;
+    struct kt_run run;
+    json_t *json;
+
+    start_line(&line, "backtest", PICO);
+    add(&line, "--bars", csv);
+    add(&line, "--lookback", "128");
+    add(&line, "--horizon", "6");
+    add(&line, "--paths", "16");
+    add(&line, "--calendar", "24x7");
+    add(&line, "--mode", "exact");
+    add(&line, "--compare", "exact");
+    json = run_json(&line);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(json, "modes")), 2);
+    CU_ASSERT_EQUAL_FATAL(json_array_size(json_object_get(json, "distance")), 6);
+    for (size_t i = 0; i < 6; i++)
+        CU_ASSERT_EQUAL(number(json_array_get(json_object_get(json, "distance"), i), "worst"), 0);
+    json_decref(json);
+    line.words[line.n - 1] = "anchored";
+    json = run_json(&line);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(
+                               json_array_get(json_object_get(json, "modes"), 0), "mode")),
+                           "exact");
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(
+                               json_array_get(json_object_get(json, "modes"), 1), "mode")),
+                           "anchored");
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *row = json_array_get(json_object_get(json, "distance"), i);
+
+        CU_ASSERT_EQUAL(json_integer_value(json_object_get(row, "h")), (json_int_t)i + 1);
+        CU_ASSERT_TRUE(number(row, "median") > 0 && number(row, "median") <= number(row, "worst"));
+    }
+    CU_ASSERT_TRUE(number(json_object_get(json, "drift"), "epochs") >= 2);
+    json_decref(json);
+    run = run_line(&line, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "\nanchored against exact: "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, ": mode exact, "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, ": mode anchored, "));
+    kt_run_free(&run);
+}
+
 /* The table has the numbers of the JSON, chosen horizons first. */
 static void table(void)
 {
@@ -565,6 +610,7 @@ int main(void)
         {"a market at rest", at_rest},
         {"calibrated", calibrated},
         {"the history teaches", history_teaches},
+        {"two modes side by side", compared},
         {"table", table},
         {"SVG", plot},
         {"refused", refused},
