@@ -189,11 +189,11 @@ static struct kr_request request_of(const struct kc_work *work, const struct kr_
                                .future = work->future};
 }
 
-static int forecast(const struct kc_work *work, struct worker *worker, struct kr_live *live)
+static int forecast_as(const struct kr_request *request, struct worker *worker,
+                       struct kr_live *live)
 {
-    struct kr_request request = request_of(work, live);
     struct kr_live_report report;
-    int r = kr_live_forecast(live, &worker->engine, &worker->generator, &request, NULL,
+    int r = kr_live_forecast(live, &worker->engine, &worker->generator, request, NULL,
                              &worker->paths, &report, &worker->error);
 
     if (r == 0 && report.flat)
@@ -201,14 +201,26 @@ static int forecast(const struct kc_work *work, struct worker *worker, struct kr
     return r;
 }
 
+static int forecast(const struct kc_work *work, struct worker *worker, struct kr_live *live)
+{
+    struct kr_request request = request_of(work, live);
+
+    return forecast_as(&request, worker, live);
+}
+
 /* A stream with a full window. */
 static int fill_stream(const struct kc_work *work, struct worker *worker, struct kr_live *live)
 {
+    struct kr_request request;
     int r = 0;
 
     for (size_t i = 0; i < work->n_bars && r == 0; i++)
         r = kr_live_apply(live, &worker->engine, KR_HISTORY, &work->bars[i]);
-    return r < 0 ? r : forecast(work, worker, live); /* which encodes it */
+    if (r < 0)
+        return r;
+    request = request_of(work, live);
+    request.paths = request.horizon = 1;
+    return forecast_as(&request, worker, live); /* which encodes it */
 }
 
 /* The same from one that is full: all streams here see the same bars, so the caches may be copied. */
