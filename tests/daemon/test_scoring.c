@@ -4,6 +4,7 @@
 #include "core/draw.h"
 #include "core/trust.h"
 #include "daemon/scoring.h"
+#include "tests/clients/run.h"
 #include "tests/daemon/harness.h"
 #include "tests/tap.h"
 
@@ -201,6 +202,25 @@ static void expect_standing(struct twin *twin)
     CU_ASSERT_EQUAL(kronosd_get_real(trust, "skill_cal", 0), standing.skill_cal);
 }
 
+/* kronosctl plot draws what the stream has; before the first forecast it says so. */
+static void expect_plot(struct twin *twin, const char *name, bool calibrated)
+{
+    struct kt_run run =
+        KT_RUN("plot", twin->symbol, "--interval", "1m", "--control", twin->daemon.control);
+
+    KT_CHECK(run.status == 0, "plot: %s", run.err);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "<svg"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "</svg>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, name));
+    CU_ASSERT_EQUAL(strstr(run.out, "widest as sampled") != NULL, calibrated);
+    CU_ASSERT_PTR_NULL(strstr(run.out, "nan"));
+    kt_run_free(&run);
+    run = KT_RUN("plot", "NONE", "--interval", "1m", "--control", twin->daemon.control);
+    CU_ASSERT_EQUAL(run.status, 66);
+    CU_ASSERT_TRUE(kt_one_line(run.err));
+    kt_run_free(&run);
+}
+
 /* Every status in turn; a bar that comes late, and revisions of the last, of an older and of a bar that is due
  * no more. */
 static void scores(void)
@@ -210,7 +230,9 @@ static void scores(void)
     size_t n;
 
     begin(&twin, "");
-    feed_range(&twin, 0, 60);
+    feed_range(&twin, 0, 40);
+    expect_plot(&twin, "uncalibrated, ", false);
+    feed_range(&twin, 40, 60);
     feed_range(&twin, 61, 64);
     late = kt_bar(twin.symbol, "1m", 60);
     n = kr_trust_late(&twin.trust, late.bar.t_ns, late.bar.v[KR_CLOSE]);
@@ -226,6 +248,7 @@ static void scores(void)
     CU_ASSERT_EQUAL(twin.trust.n_revised, 1); /* what scored by bar 70 is closed and gone */
     CU_ASSERT_TRUE(twin.seen[KR_UNCALIBRATED] && twin.seen[KR_WARMING] && twin.seen[KR_CALIBRATED]);
     expect_standing(&twin);
+    expect_plot(&twin, "calibrated, ", true);
     kt_note("%llu scores; skill raw %+.3f, calibrated %+.3f", (unsigned long long)twin.n_scores,
             kr_trust_standing(&twin.trust).skill, kr_trust_standing(&twin.trust).skill_cal);
     end(&twin);
