@@ -63,12 +63,17 @@ static int reserve_result(struct run *run)
     result->last.t_ns = calloc(n_steps, sizeof(*result->last.t_ns));
     result->last.raw = calloc(n_steps, KC_BACKTEST_LEVELS * sizeof(double));
     result->last.cal = calloc(n_steps, KC_BACKTEST_LEVELS * sizeof(double));
-    if (!result->horizons || !result->last.t_ns || !result->last.raw || !result->last.cal)
+    result->drift = calloc(n_origins, sizeof(*result->drift));
+    if (!result->drift || !result->horizons || !result->last.t_ns || !result->last.raw ||
+        !result->last.cal)
         return -ENOMEM;
     for (size_t step = 0; step < n_steps; step++) {
         result->horizons[step].lead = calloc(n_origins, sizeof(double));
         result->horizons[step].lead_cal = calloc(n_origins, sizeof(double));
-        if (!result->horizons[step].lead || !result->horizons[step].lead_cal)
+        result->horizons[step].median = calloc(n_origins, sizeof(double));
+        result->horizons[step].width = calloc(n_origins, sizeof(double));
+        if (!result->horizons[step].lead || !result->horizons[step].lead_cal ||
+            !result->horizons[step].median || !result->horizons[step].width)
             return -ENOMEM;
     }
     return 0;
@@ -90,6 +95,7 @@ static int open_trust(struct run *run, struct kr_error *error)
                                                    .max_paths = config->paths,
                                                    .n_levels = KC_BACKTEST_LEVELS},
                                           .levels = kc_backtest_levels,
+                                          .prior = &run->model->prior,
                                           .id = kr_calibration_id(&key)};
 
     return kr_trust_init(&run->trust, &trust, error);
@@ -101,9 +107,10 @@ static int reserve(struct run *run, struct kr_error *error)
     const struct kc_backtest_config *config = run->config;
     struct kr_live_config live = {.mode = config->mode,
                                   .lookback = config->lookback,
-                                  .min_bars = config->lookback,
+                                  .min_bars = KR_MIN(KC_BACKTEST_MIN_BARS, config->lookback),
                                   .horizon = config->horizon,
                                   .max_context = config->max_context,
+                                  .drift_limit = config->drift_limit,
                                   .scale = !config->raw,
                                   .join = !config->raw,
                                   .repair = !config->raw};
@@ -155,7 +162,7 @@ static void raw_quantiles(const struct run *run, const struct kr_pending_entry *
         ret[l] = kr_quantile(run->members, entry->n_paths, kc_backtest_levels[l], NULL);
 }
 
-/* One scored step; `score->n` has counted it. */
+/* One scored step of a forecast that counts. */
 static void record(struct run *run, const struct kr_score *score,
                    const struct kr_pending_entry *entry)
 {
@@ -165,8 +172,9 @@ static void record(struct run *run, const struct kr_score *score,
     double raw[KC_BACKTEST_LEVELS];
 
     raw_quantiles(run, entry, score->step, raw);
-    horizon->lead[score->n - 1] = score->crps - score->crps_rw;
-    horizon->lead_cal[score->n - 1] = score->crps_cal - score->crps_rw;
+    horizon->lead[horizon->tally.n] = score->crps - score->crps_rw;
+    horizon->lead_cal[horizon->tally.n] = score->crps_cal - score->crps_rw;
+    kr_tally_count(&horizon->tally, score);
     horizon->n_cal += calibrated;
     for (size_t band = 0; band < KC_BACKTEST_BANDS; band++) {
         horizon->inside[band] += within(raw, band, score->y);
@@ -217,7 +225,9 @@ static void keep_last(struct run *run, size_t index, const struct kr_pending_ent
         raw_quantiles(run, entry, step, &last->raw[step * KC_BACKTEST_LEVELS]);
 }
 
-static int forecast(struct run *run, size_t index, struct kr_error *error)
+/* Forecast behind a bar, and remember it: its outcomes teach the calibration whatever else they do. */
+static int forecast(struct run *run, size_t index, struct kr_pending_entry **ret,
+                    struct kr_error *error)
 {
     const struct kc_backtest_config *config = run->config;
     const struct kr_bar *bar = &run->source->input.bars[index];
@@ -234,7 +244,6 @@ static int forecast(struct run *run, size_t index, struct kr_error *error)
                                      .n_steps = config->horizon,
                                      .n_paths = config->paths,
                                      .due_ns = run->t_ns};
-    struct kr_pending_entry *entry;
     struct kr_live_report report;
     int r = set_future(run, bar->t_ns, error);
 
@@ -244,13 +253,31 @@ static int forecast(struct run *run, size_t index, struct kr_error *error)
     if (r < 0)
         return r;
     published.paths = run->paths.bars;
-    r = kr_trust_forecast(&run->trust, &published, &entry);
+    r = kr_trust_forecast(&run->trust, &published, ret);
+    return r < 0 ? kr_error_set(error, r, "%s: bar %zu: the forecast cannot be remembered",
+                                run->source->input_config.path, index + 1)
+                 : 0;
+}
+
+static int forecast_origin(struct run *run, size_t index, struct kr_error *error)
+{
+    struct kr_pending_entry *entry;
+    int r = forecast(run, index, &entry, error);
+
     if (r < 0)
-        return kr_error_set(error, r, "%s: bar %zu: the forecast cannot be remembered",
-                            run->source->input_config.path, index + 1);
+        return r;
+    for (size_t step = 0; step < entry->n_steps; step++) {
+        struct kc_backtest_horizon *horizon = &run->result->horizons[step];
+        double q[KC_BACKTEST_LEVELS];
+
+        raw_quantiles(run, entry, step, q);
+        horizon->median[run->result->n_origins] = q[KC_BACKTEST_LEVELS / 2];
+        horizon->width[run->result->n_origins] = q[KC_BACKTEST_LEVELS - 1] - q[0];
+    }
+    run->result->drift[run->result->n_origins] = kr_live_drift(&run->live);
     run->result->n_origins++;
     run->result->n_calibrated += entry->status == KR_CALIBRATED;
-    run->join_sum += fabs(log(mean_first_open(&run->paths) / published.last_close));
+    run->join_sum += fabs(log(mean_first_open(&run->paths) / entry->last_close));
     keep_last(run, index, entry);
     return 0;
 }
@@ -265,7 +292,8 @@ static int take_bar(struct run *run, size_t index, struct kr_error *error)
 
     /* what was due is still in its place: the ring takes nothing new before the next forecast */
     for (size_t i = 0; i < n_due; i++)
-        record(run, &run->trust.scores[i], run->trust.due[i].entry);
+        if (run->trust.due[i].entry->as_of_row + 1 >= (int64_t)run->config->lookback)
+            record(run, &run->trust.scores[i], run->trust.due[i].entry);
     r = kr_live_apply(&run->live, &run->engine, KR_NEXT, bar);
     return r < 0 ? kr_error_set(error, r, "%s: bar %zu: the model cannot take it",
                                 run->source->input_config.path, index + 1)
@@ -278,15 +306,26 @@ static bool is_origin(const struct kc_backtest_config *config, size_t index, siz
            n - 1 - index >= config->horizon;
 }
 
+/* A forecast in the history, so that the first origin does not begin uncalibrated. */
+static bool is_lesson(const struct kc_backtest_config *config, size_t index)
+{
+    return config->learn_every && index + 1 >= KC_BACKTEST_MIN_BARS &&
+           index + 1 < config->lookback &&
+           (config->lookback - 1 - index) % config->learn_every == 0;
+}
+
 static int walk(struct run *run, struct kr_error *error)
 {
     size_t n = run->source->input.n;
+    struct kr_pending_entry *lesson;
     int r = 0;
 
     for (size_t i = 0; i < n && r == 0; i++) {
         r = take_bar(run, i, error);
         if (r == 0 && is_origin(run->config, i, n))
-            r = forecast(run, i, error);
+            r = forecast_origin(run, i, error);
+        else if (r == 0 && is_lesson(run->config, i))
+            r = forecast(run, i, &lesson, error);
         if (run->config->progress)
             run->config->progress(run->config->context, i + 1);
     }
@@ -299,9 +338,10 @@ static void conclude(struct run *run)
     uint64_t n_scored = 0;
 
     for (size_t step = 0; step < result->n_steps; step++) {
-        result->horizons[step].tally = run->trust.tally[step];
-        n_scored += run->trust.tally[step].n;
+        n_scored += result->horizons[step].tally.n;
     }
+    result->n_epochs = run->live.epoch;
+    result->n_drifted = run->live.n_drifted;
     result->n_unscored = result->n_origins * result->n_steps - n_scored;
     result->join_error = run->join_sum / (double)result->n_origins;
 }
@@ -338,8 +378,11 @@ void kc_backtest_free(struct kc_backtest *backtest)
     for (size_t step = 0; backtest->horizons && step < backtest->n_steps; step++) {
         free(backtest->horizons[step].lead);
         free(backtest->horizons[step].lead_cal);
+        free(backtest->horizons[step].median);
+        free(backtest->horizons[step].width);
     }
     free(backtest->horizons);
+    free(backtest->drift);
     free(backtest->last.t_ns);
     free(backtest->last.raw);
     free(backtest->last.cal);

@@ -53,23 +53,28 @@ static json_t *horizon_json(const struct kc_backtest *backtest, size_t step)
                      number(pit_p(horizon)), "join_error", number(backtest->join_error));
 }
 
+json_t *kc_backtest_object(const struct kc_backtest *backtest, const char *file)
+{
+    json_t *horizons = json_array(), *object = NULL;
+    bool whole = horizons;
+
+    for (size_t step = 0; step < backtest->n_steps && whole; step++)
+        whole = json_array_append_new(horizons, horizon_json(backtest, step)) == 0;
+    if (whole)
+        object = json_pack("{s:s%, s:s, s:I, s:I, s:O}", "file", file, strlen(file), "mode",
+                           kr_mode_names[backtest->mode], "origins",
+                           (json_int_t)backtest->n_origins, "calibrated_origins",
+                           (json_int_t)backtest->n_calibrated, "horizons", horizons);
+    json_decref(horizons);
+    return object;
+}
+
 int kc_backtest_json(FILE *stream, const struct kc_backtest *backtest, const char *file)
 {
-    json_t *horizons = json_array(), *all;
-    int r = horizons ? 0 : -ENOMEM;
+    json_t *object = kc_backtest_object(backtest, file);
+    int r = object ? kj_write_line(stream, object) : -ENOMEM;
 
-    for (size_t step = 0; step < backtest->n_steps && r == 0; step++)
-        if (json_array_append_new(horizons, horizon_json(backtest, step)) != 0)
-            r = -ENOMEM;
-    all = r == 0 ? json_pack("{s:s%, s:s, s:I, s:I, s:O}", "file", file, strlen(file), "mode",
-                             kr_mode_names[backtest->mode], "origins",
-                             (json_int_t)backtest->n_origins, "calibrated_origins",
-                             (json_int_t)backtest->n_calibrated, "horizons", horizons)
-                 : NULL;
-    if (r == 0)
-        r = all ? kj_write_line(stream, all) : -ENOMEM;
-    json_decref(all);
-    json_decref(horizons);
+    json_decref(object);
     return r;
 }
 

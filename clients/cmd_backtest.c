@@ -20,7 +20,8 @@ struct settings {
     struct kc_source_config source;
     struct kr_interval interval;
     bool interval_given, unit_given;
-    size_t mode, stamp, format, time_unit;
+    size_t mode, other_mode, stamp, format, time_unit;
+    bool compares; /* other_mode is given */
     struct kc_backtest_config backtest;
 };
 
@@ -29,7 +30,7 @@ struct command {
     struct settings settings;
     struct kr_model *model;
     struct kc_source source;
-    struct kc_backtest backtest;
+    struct kc_backtest backtest, other; /* other: of --compare */
     struct kc_progress progress;
 };
 
@@ -59,7 +60,7 @@ static void on_bar(void *context, size_t done)
     kc_progress_update(context, done);
 }
 
-static int run(struct command *command)
+static int run_mode(struct command *command, size_t mode, struct kc_backtest *ret)
 {
     struct kc_backtest_config *config = &command->settings.backtest;
     struct kr_error error;
@@ -67,32 +68,53 @@ static int run(struct command *command)
 
     if (!config->every)
         config->every = config->horizon;
-    config->mode = (enum kr_mode)command->settings.mode;
+    config->mode = (enum kr_mode)mode;
     config->interval = command->settings.interval.text;
     config->progress = on_bar;
     config->context = &command->progress;
     kc_progress_start(&command->progress, "backtest", "bars", command->source.input.n);
-    r = kc_backtest_run(&command->backtest, command->model, config, &command->source, &error);
+    r = kc_backtest_run(ret, command->model, config, &command->source, &error);
     kc_progress_end(&command->progress);
     return r == -EINVAL ? kc_fail(KC_CONFIG, "%s", error.text)
            : r < 0      ? kc_fail(kc_status_of(r), "%s", error.text)
                         : 0;
 }
 
+static int run(struct command *command)
+{
+    int status = run_mode(command, command->settings.mode, &command->backtest);
+
+    if (!status && command->settings.compares)
+        status = run_mode(command, command->settings.other_mode, &command->other);
+    return status;
+}
+
 /* Output */
+
+static int write_tables(const struct command *command, FILE *stream)
+{
+    const struct settings *settings = &command->settings;
+    const char *file = settings->source.bars;
+
+    if (settings->compares)
+        return settings->format == JSON
+                   ? kc_backtest_compare_json(stream, &command->backtest, &command->other, file)
+                   : kc_backtest_compare_text(stream, &command->backtest, &command->other,
+                                              &settings->backtest, file);
+    return settings->format == JSON
+               ? kc_backtest_json(stream, &command->backtest, file)
+               : kc_backtest_text(stream, &command->backtest, &settings->backtest, file);
+}
 
 static int write_numbers(const struct command *command)
 {
     const struct settings *settings = &command->settings;
-    const char *file = settings->source.bars;
     FILE *stream;
     int status = kc_open_output(settings->output, &stream), r;
 
     if (status)
         return status;
-    r = settings->format == JSON
-            ? kc_backtest_json(stream, &command->backtest, file)
-            : kc_backtest_text(stream, &command->backtest, &settings->backtest, file);
+    r = write_tables(command, stream);
     status = kc_close_output(settings->output, &stream);
     return r == -ENOMEM && !status ? kc_fail(KC_SYSTEM, "out of memory") : status;
 }
@@ -146,6 +168,7 @@ static int backtest_all(struct command *command)
 static void close_all(struct command *command)
 {
     kc_backtest_free(&command->backtest);
+    kc_backtest_free(&command->other);
     kc_source_close(&command->source);
     kr_model_free(&command->model);
 }
@@ -159,6 +182,7 @@ int kc_cmd_backtest(int argc, char **argv)
                                   .lookback = 400,
                                   .horizon = 24,
                                   .paths = 32,
+                                  .learn_every = 3,
                                   .max_context = 512,
                                   .sampling = {.temperature = 1, .top_p = 1}}}};
     struct settings *s = &command.settings;
@@ -181,6 +205,9 @@ int kc_cmd_backtest(int argc, char **argv)
         {"paths", "S", "sampled paths (32)", KC_COUNT, &b->paths, 1, 65536, NULL, NULL},
         {"every", "K", "bars from one forecast to the next (the horizon)", KC_COUNT, &b->every, 1,
          1e7, NULL, NULL},
+        {"learn-every", "K",
+         "forecast behind every K-th bar of the history to learn calibration; 0: none (3)",
+         KC_COUNT, &b->learn_every, 0, 1e7, NULL, NULL},
         {"temperature", "T", "above 0 (1)", KC_NUMBER, &b->sampling.temperature, -INFINITY,
          INFINITY, NULL, NULL},
         {"top-k", "K", "keep the K likeliest tokens; 0: all; 1: greedy (0)", KC_COUNT,
@@ -191,6 +218,11 @@ int kc_cmd_backtest(int argc, char **argv)
          NULL, NULL},
         {"mode", "MODE", "auto, exact, anchored or rolling (auto)", KC_CHOICE, &s->mode, 0, 0,
          modes, NULL},
+        {"compare", "MODE",
+         "walk again in this mode, with the same draws, and set both side by side", KC_CHOICE,
+         &s->other_mode, 0, 0, modes, &s->compares},
+        {"drift", "D", "end an anchored epoch beyond this drift, 1e9: never early (as live)",
+         KC_NUMBER, &b->drift_limit, 1e-6, 1e9, NULL, NULL},
         {"seed", "N", "of the draws (0)", KC_SEED, &b->seed, 0, 0, NULL, NULL},
         {"timezone", "TZ", "of the exchange, and of stamps that name none (UTC)", KC_TEXT,
          &s->source.timezone, 0, 0, NULL, &s->source.timezone_given},

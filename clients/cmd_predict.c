@@ -137,11 +137,13 @@ static int run(struct predict *predict)
 
 /* Output */
 
-static unsigned flags_of(const struct kr_live_report *report, const struct kr_summary *summary)
+static unsigned flags_of(const struct kr_live_report *report, const struct kr_summary *summary,
+                         bool stratified)
 {
     return (report->flat ? KW_FLAT : 0) | (report->clipped ? KW_CLIPPED : 0) |
            (report->window_slid ? KW_WINDOW_SLID : 0) | (report->n_repaired ? KW_REPAIRED : 0) |
-           (report->joined ? KW_JOINED : 0) | (summary->tail ? KW_TAIL : 0);
+           (report->joined ? KW_JOINED : 0) | (summary->tail ? KW_TAIL : 0) |
+           (stratified ? KW_STRATIFIED : 0);
 }
 
 static int write_json(const struct predict *predict, const struct kr_summary *summary, FILE *file)
@@ -176,7 +178,7 @@ static int write_json(const struct predict *predict, const struct kr_summary *su
         .t_ns = predict->offline.t_ns,
         .summary = summary,
         .cal_status = "uncalibrated",
-        .flags = flags_of(report, summary),
+        .flags = flags_of(report, summary, offline->sampling.stratified),
     };
 
     return kc_output_json(file, &forecast);
@@ -226,6 +228,8 @@ static int check(char **argv, const struct settings *settings)
                               settings->predictor ? "no --tokenizer" : "no --predictor");
     if (!settings->source.bars)
         return kc_usage_error(argv, "expected --bars FILE, found none");
+    if (settings->uniforms && settings->offline.sampling.stratified)
+        return kc_usage_error(argv, "expected --uniforms or --stratified, found both");
     if (kr_sampling_check(&settings->offline.sampling, &error) < 0)
         return kc_usage_error(argv, "%s", error.text);
     return 0;
@@ -278,6 +282,8 @@ int kc_cmd_predict(int argc, char **argv)
          &o->sampling.top_k, 0, 1e9, NULL, NULL},
         {"top-p", "P", "keep the likeliest tokens up to this probability; 1: all (1)", KC_NUMBER,
          &o->sampling.top_p, -INFINITY, INFINITY, NULL, NULL},
+        {"stratified", NULL, "spread each step's draws evenly over the paths", KC_FLAG,
+         &o->sampling.stratified, 0, 0, NULL, NULL},
         {"max-context", "C", "rows that the model may see (512)", KC_COUNT, &o->max_context, 1, 1e6,
          NULL, NULL},
         {"mode", "MODE", "auto, exact, anchored or rolling (auto)", KC_CHOICE, &s->mode, 0, 0,

@@ -5,6 +5,7 @@
 #include "clients/stamp.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,19 @@ static int print_json(const struct list *list)
     return r == 0 ? 0 : kc_fail(KC_OUTPUT, "stdout: cannot be written");
 }
 
+/* Numbers of a stream whose forecasts have been scored; "-" before. */
+static void print_trust(const msgpack_object *trust)
+{
+    double skill = kronosd_get_real(trust, "skill_cal", NAN);
+    double cover = kronosd_get_real(trust, "cover_cal", NAN);
+
+    if (isfinite(skill) && isfinite(cover))
+        printf(" %10" PRIu64 " %7.3f %6.1f%%\n", kronosd_get_uint(trust, "scored", 0), skill,
+               cover * 100);
+    else
+        printf(" %10s %7s %7s\n", "-", "-", "-");
+}
+
 static void print_row(const msgpack_object *entry)
 {
     const msgpack_object *last = kronosd_get(entry, "last");
@@ -70,9 +84,10 @@ static void print_row(const msgpack_object *entry)
         kc_stamp_format(kronosd_get_int(last, "t", 0), time);
         kc_write_number(close, kronosd_get_real(last, "c", 0));
     }
-    printf("%-16s %-8s %-12s %-10s %10" PRId64 " %8" PRIu64 "  %-20s %14s  %s\n", symbol, interval,
+    printf("%-16s %-8s %-12s %-10s %10" PRId64 " %8" PRIu64 "  %-20s %14s  %-12s", symbol, interval,
            state, mode, kronosd_get_int(entry, "row", 0), kronosd_get_uint(entry, "epoch", 0), time,
            close, calibration);
+    print_trust(kronosd_get(entry, "trust"));
 }
 
 static int print_table(const struct list *list)
@@ -80,8 +95,9 @@ static int print_table(const struct list *list)
     msgpack_unpacked entry;
     size_t at = 0;
 
-    printf("%-16s %-8s %-12s %-10s %10s %8s  %-20s %14s  %s\n", "SYMBOL", "INTERVAL", "STATE",
-           "MODE", "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION");
+    printf("%-16s %-8s %-12s %-10s %10s %8s  %-20s %14s  %-12s %10s %7s %7s\n", "SYMBOL",
+           "INTERVAL", "STATE", "MODE", "ROW", "EPOCH", "LAST", "CLOSE", "CALIBRATION", "SCORED",
+           "SKILL", "COVER");
     msgpack_unpacked_init(&entry);
     while (at < list->packed.size &&
            msgpack_unpack_next(&entry, list->packed.data, list->packed.size, &at) ==

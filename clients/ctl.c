@@ -261,6 +261,12 @@ static const char *set_option(const struct kc_option *option, const char *value,
     return "nothing";
 }
 
+/* Every --output is -o too. */
+static int key_of(const struct kc_usage *usage, size_t i)
+{
+    return strcmp(usage->options[i].name, "output") == 0 ? 'o' : FIRST_KEY + (int)i;
+}
+
 static error_t parse_one(int key, char *argument, struct argp_state *state)
 {
     struct parse *parse = state->input;
@@ -268,6 +274,7 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
     const struct kc_option *option;
     char text[120];
     const char *expected;
+    size_t at = 0;
 
     switch (key) {
     case ARGP_KEY_INIT:
@@ -285,9 +292,11 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
                                 parse->n ? "fewer" : "none"));
         return 0;
     }
-    if (key < FIRST_KEY || (size_t)key >= FIRST_KEY + usage->n_options)
+    while (at < usage->n_options && key_of(usage, at) != key)
+        at++;
+    if (at == usage->n_options)
         return ARGP_ERR_UNKNOWN;
-    option = &usage->options[key - FIRST_KEY];
+    option = &usage->options[at];
     expected = set_option(option, argument, text);
     if (expected)
         exit(kc_usage_error(parse->argv, "--%s: expected %s, found \"%s\"", option->name, expected,
@@ -310,7 +319,7 @@ void kc_parse(int argc, char **argv, const struct kc_usage *usage, const char **
         exit(kc_fail(KC_SYSTEM, "out of memory"));
     for (size_t i = 0; i < usage->n_options; i++)
         options[i] = (struct argp_option){.name = usage->options[i].name,
-                                          .key = FIRST_KEY + (int)i,
+                                          .key = key_of(usage, i),
                                           .arg = usage->options[i].argument,
                                           .doc = usage->options[i].doc};
     error = argp_parse(&argp, argc, argv, 0, NULL, &parse);

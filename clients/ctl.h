@@ -41,6 +41,7 @@ int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain, rese
 int kc_cmd_feed(int argc, char **argv);
 int kc_cmd_forecast(int argc, char **argv);
 int kc_cmd_load(int argc, char **argv);
+int kc_cmd_plot(int argc, char **argv);
 int kc_cmd_predict(int argc, char **argv);
 int kc_cmd_simulate(int argc, char **argv);
 int kc_cmd_snapshot(int argc, char **argv);

@@ -47,6 +47,7 @@ bind = $control
 EOF
 
 echo "kronosd on $from, the built-in model, which was trained on simulated bars like these."
+echo "Its forecasts are scored as their bars come: uncalibrated at first, warming from 20 scores, calibrated from 100."
 "$build/kronosd" --config "$work/kronosd.conf" >"$work/kronosd.log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
@@ -69,6 +70,7 @@ echo "What the daemon counted:"
 "$build/kronosctl" status --control "$control"
 echo
 "$build/kronosctl" symbols --control "$control"
+echo "SKILL: 1 - CRPS / CRPS of a random walk, calibrated, over all horizons; COVER: bars inside the calibrated 90 % band."
 kill -TERM "$daemon"
 wait "$daemon"
 daemon=""

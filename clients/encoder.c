@@ -32,6 +32,14 @@ int kw_end(struct kw_encoder *encoder)
     return -ENOMEM;
 }
 
+void kw_bool(struct kw_encoder *encoder, bool value)
+{
+    if (value)
+        msgpack_pack_true(&encoder->packer);
+    else
+        msgpack_pack_false(&encoder->packer);
+}
+
 void kw_text(struct kw_encoder *encoder, const char *value)
 {
     size_t n = value ? strlen(value) : 0;

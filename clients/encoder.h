@@ -40,8 +40,9 @@ void kw_put_packed(struct kw_encoder *encoder, const char *key, const void *data
 /* A key whose value is a map of n_keys pairs, or an array of n values, that follow. */
 void kw_put_map(struct kw_encoder *encoder, const char *key, size_t n_keys);
 void kw_put_array(struct kw_encoder *encoder, const char *key, size_t n);
-/* Values without a key, for arrays: a text, a map whose n_keys pairs follow. */
+/* Values without a key, for arrays: a text, a truth, a map whose n_keys pairs follow. */
 void kw_text(struct kw_encoder *encoder, const char *value);
+void kw_bool(struct kw_encoder *encoder, bool value);
 void kw_map(struct kw_encoder *encoder, size_t n_keys);
 
 #endif

@@ -16,6 +16,7 @@ static const struct kc_command commands[] = {
     {"forecast", "ask the daemon for a forecast of your own, now", kc_cmd_forecast},
     {"load", "give the daemon a stream's history", kc_cmd_load},
     {"ping", "see whether the daemon answers", kc_cmd_control},
+    {"plot", "draw a stream's last closes and forecast as SVG", kc_cmd_plot},
     {"predict", "forecast from a file of bars, without a daemon", kc_cmd_predict},
     {"reload", "ask the daemon to read its configuration again", kc_cmd_control},
     {"reset", "make the daemon forget a stream", kc_cmd_control},

@@ -116,10 +116,21 @@ void kc_view_history(struct kc_stream *stream, const int64_t *t_ns, const double
 
 /* Messages */
 
+/* The fan: as calibrated once outcomes have taught something, as sampled before. */
+static const msgpack_object *fan_of(const msgpack_object *root)
+{
+    const msgpack_object *cal = kronosd_get(root, "cal"), *q = kronosd_get(cal, "q");
+    char status[16];
+
+    if (q && kronosd_get_string(cal, "status", status, sizeof(status)) &&
+        strcmp(status, "uncalibrated") != 0)
+        return q;
+    return kronosd_get(kronosd_get(root, "close"), "q");
+}
+
 static int take_quantiles(struct kc_stream *stream, const msgpack_object *root, size_t n_steps)
 {
-    const msgpack_object *levels = kronosd_get(root, "levels");
-    const msgpack_object *q = kronosd_get(kronosd_get(root, "close"), "q");
+    const msgpack_object *levels = kronosd_get(root, "levels"), *q = fan_of(root);
     size_t n_levels = kronosd_length(levels);
     double *memory;
 
@@ -175,6 +186,19 @@ static void take_flags(struct kc_stream *stream, const msgpack_object *flags)
     make_plain(stream->flags);
 }
 
+/* Its status; and how far it has come while it warms up. */
+static void take_calibration(struct kc_stream *stream, const msgpack_object *cal)
+{
+    char status[sizeof(stream->cal)];
+
+    take_text(cal, "status", status, sizeof(status));
+    if (strcmp(status, "warming") == 0)
+        snprintf(stream->cal, sizeof(stream->cal), "warming %" PRIu64,
+                 kronosd_get_uint(cal, "n", 0));
+    else
+        snprintf(stream->cal, sizeof(stream->cal), "%s", status);
+}
+
 static void take_figures(struct kc_stream *stream, const msgpack_object *root, size_t n_steps)
 {
     const msgpack_object *ret = kronosd_get(root, "ret"), *t = kronosd_get(root, "t");
@@ -189,7 +213,7 @@ static void take_figures(struct kc_stream *stream, const msgpack_object *root, s
     panel->bars = (size_t)kronosd_get_uint(root, "bars", 0);
     panel->total_us = kronosd_get_uint(kronosd_get(root, "lat"), "total_us", 0);
     take_text(root, "mode", stream->mode, sizeof(stream->mode));
-    take_text(kronosd_get(root, "cal"), "status", stream->cal, sizeof(stream->cal));
+    take_calibration(stream, kronosd_get(root, "cal"));
     take_text(kronosd_get(root, "model"), "name", stream->model, sizeof(stream->model));
     panel->stale = strcmp(stream->cal, "stale") == 0;
 }

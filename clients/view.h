@@ -24,7 +24,7 @@ struct kc_stream {
     double levels[KC_MAX_LEVELS];
     double *q; /* [n_levels][n_steps] */
     size_t q_capacity;
-    char mode[16], cal[16], flags[160], model[64];
+    char mode[16], cal[32], flags[160], model[64];
     struct kc_range range;
     uint64_t n_forecasts;
 };

@@ -109,7 +109,8 @@ int kw_encode_forecast(msgpack_sbuffer *out, const struct kw_forecast *forecast)
     risk(&encoder, "es", summary->es);
     kw_put_map(&encoder, "cal", 3);
     kw_put_text(&encoder, "status", forecast->cal_status);
-    kw_put_rows(&encoder, "q", summary->columns[KR_CLOSE].q, n_levels, n);
+    kw_put_rows(&encoder, "q", forecast->cal_q ? forecast->cal_q : summary->columns[KR_CLOSE].q,
+                n_levels, n);
     kw_put_uint(&encoder, "n", forecast->cal_n);
     flags(&encoder, forecast->flags);
     kw_put_map(&encoder, "lat", 4);
@@ -134,6 +135,47 @@ int kw_encode_paths(msgpack_sbuffer *out, const struct kw_forecast *forecast, co
 #error "kw_encode_paths() writes f32 as they lie in memory"
 #endif
     kw_put_bytes(&encoder, "data", paths, n * sizeof(float));
+    return kw_end(&encoder);
+}
+
+static void hits(struct kw_encoder *encoder, const char *key, const bool *hit, size_t n)
+{
+    kw_put_array(encoder, key, n);
+    for (size_t i = 0; i < n; i++)
+        kw_bool(encoder, hit[i]);
+}
+
+int kw_encode_score(msgpack_sbuffer *out, const struct kw_score *message)
+{
+    const struct kr_score *score = message->score;
+    size_t n_levels = message->n_levels;
+    struct kw_encoder encoder;
+
+    kw_begin(&encoder, out, 24);
+    kw_put_uint(&encoder, "v", KW_VERSION);
+    kw_put_text(&encoder, "sym", message->symbol);
+    kw_put_text(&encoder, "iv", message->interval);
+    kw_put_uint(&encoder, "ep", message->ep);
+    kw_put_uint(&encoder, "seq", message->seq);
+    kw_put_int(&encoder, "as_of", score->as_of_ns);
+    kw_put_int(&encoder, "t", score->t_ns);
+    kw_put_uint(&encoder, "h", score->step + 1);
+    kw_put_real(&encoder, "crps", score->crps);
+    kw_put_real(&encoder, "crps_rw", score->crps_rw);
+    kw_put_real(&encoder, "pit", score->pit);
+    hits(&encoder, "hit", score->hit, n_levels);
+    kw_put_uint(&encoder, "n", score->n);
+    kw_put_real(&encoder, "skill", score->skill);
+    kw_put_real(&encoder, "y", score->y);
+    kw_put_text(&encoder, "status", kr_trust_names[score->status]);
+    kw_put_real(&encoder, "crps_cal", score->crps_cal);
+    kw_put_real(&encoder, "crps_still", score->crps_still);
+    kw_put_real(&encoder, "pit_cal", score->pit_cal);
+    hits(&encoder, "hit_cal", score->hit_cal, n_levels);
+    kw_put_real(&encoder, "skill_cal", score->skill_cal);
+    kw_put_reals(&encoder, "levels", message->levels, n_levels);
+    kw_put_reals(&encoder, "pinball", score->pinball, n_levels);
+    kw_put_bool(&encoder, "stratified", score->stratified);
     return kw_end(&encoder);
 }
 
@@ -166,7 +208,7 @@ int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status)
 {
     struct kw_encoder encoder;
 
-    kw_begin(&encoder, out, 22);
+    kw_begin(&encoder, out, 23);
     kw_put_uint(&encoder, "v", KW_VERSION);
     kw_put_uint(&encoder, "ep", status->ep);
     kw_put_uint(&encoder, "seq", status->seq);
@@ -189,5 +231,13 @@ int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status)
     kw_put_text(&encoder, "version", status->version);
     kw_put_text(&encoder, "model", status->model_name);
     kw_put_text(&encoder, "isa", status->isa);
+    kw_put_map(&encoder, "trust", status->n_trust + 5);
+    for (size_t i = 0; i < status->n_trust; i++)
+        kw_put_uint(&encoder, status->trust[i].name, status->trust[i].n);
+    kw_put_uint(&encoder, "scored", status->scored);
+    kw_put_uint(&encoder, "unscored", status->unscored);
+    kw_put_uint(&encoder, "recalibrated", status->recalibrated);
+    kw_put_real(&encoder, "skill", status->skill);
+    kw_put_real(&encoder, "skill_cal", status->skill_cal);
     return kw_end(&encoder);
 }

@@ -15,6 +15,7 @@
 #include "core/bar.h"
 #include "core/filter.h"
 #include "core/summary.h"
+#include "core/trust.h"
 
 #include <msgpack.h>
 
@@ -122,8 +123,9 @@ struct kw_forecast {
     bool scale, join, repair;
     const int64_t *t_ns;              /* [horizon] open times */
     const struct kr_summary *summary; /* n_steps = horizon */
-    const char *cal_status; /* "uncalibrated", ...; its q are the raw quantiles of close */
-    size_t cal_n;
+    const char *cal_status;           /* "uncalibrated", ... */
+    const double *cal_q;              /* [n_levels][horizon] of close; NULL: as sampled */
+    uint64_t cal_n;
     unsigned flags; /* kw_flag bits */
     uint64_t queue_us, append_us, decode_us, total_us;
 };
@@ -131,12 +133,22 @@ int kw_encode_forecast(msgpack_sbuffer *out, const struct kw_forecast *forecast)
 /* A `paths` message: the keys of the forecast up to `t`, shape, data [paths][horizon][6] f32. */
 int kw_encode_paths(msgpack_sbuffer *out, const struct kw_forecast *forecast, const float *paths);
 
+/* One step of a forecast whose bar has come. */
+struct kw_score {
+    const char *symbol, *interval;
+    uint64_t ep, seq;
+    const struct kr_score *score; /* its hits have n_levels */
+    const double *levels;         /* [n_levels] */
+    size_t n_levels;
+};
+int kw_encode_score(msgpack_sbuffer *out, const struct kw_score *score);
+
 struct kw_event {
     const char *symbol, *interval; /* "" where none */
     uint64_t ep, seq;
     int64_t t_ns;     /* of the bar concerned */
     const char *kind; /* gap duplicate late revised quarantined reanchored replayed evicted resumed
-                         refused stale */
+                         refused stale recalibrated */
     const char *reason;
     uint64_t count; /* of this kind and reason so far */
 };
@@ -160,6 +172,11 @@ struct kw_status {
     size_t n_streams;
     uint64_t rss_bytes;
     const char *version, *model_name, *isa;
+    const struct kw_count *trust; /* streams by status of calibration, [n_trust] */
+    size_t n_trust;
+    uint64_t scored, unscored; /* steps of forecasts */
+    uint64_t recalibrated;     /* calibrations that began anew */
+    double skill, skill_cal;   /* mean over streams that have scores; NaN: none has */
 };
 int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status);
 

@@ -22,6 +22,21 @@ void kr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]
 /* Uniform in [0, 1): (((u64)w1 << 32 | w0) >> 11) * 2^-53. head 0 draws s1, 1 draws s2. */
 double kr_draw(uint64_t key, int64_t as_of_ns, uint32_t path, uint32_t step, uint32_t head);
 
+/* Stratified draws, for less noise in what is averaged over paths: the uniforms of one step and head
+ * over n paths fall one into each of n equal strata,
+ *     u'_p = (rank_p + u_p) / n,   u_p = kr_draw() of path p,
+ * rank_p the rank of words 3 and 2 of the same Philox output among the n paths': a uniform random
+ * permutation, independent of u. So each path's uniforms are exactly uniform and independent from
+ * step to step, as kr_draw()'s; those of different paths are not independent of each other, and
+ * scores that assume it (the fair CRPS) do not hold. Another n is another set of draws.
+ * ret [n]; ranks: scratch [n]. */
+struct kr_rank {
+    uint64_t key;
+    uint32_t path;
+};
+void kr_draw_strata(uint64_t key, int64_t as_of_ns, uint32_t step, uint32_t head, size_t n,
+                    struct kr_rank *ranks, double *ret);
+
 #define KR_DRAW_PIT_PATH UINT32_MAX
 /* V of the randomised PIT for horizon `step` + 1 of the forecast made behind as_of. */
 double kr_draw_pit(uint64_t key, int64_t as_of_ns, uint32_t step);

@@ -14,6 +14,7 @@ struct kr_sampling {
     double temperature; /* > 0 */
     size_t top_k;       /* 0: off; else top_p is ignored; 1 is greedy; n or more keeps all */
     double top_p;       /* 1: off */
+    bool stratified;    /* of the uniforms, not of the filter: kr_draw_strata() */
 };
 
 /* Return: 0, or -EINVAL with a line: temperature <= 0 or not finite, top_p outside (0, 1]. */

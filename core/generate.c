@@ -49,7 +49,20 @@ static double uniform(const struct run *run, size_t path, size_t step, unsigned 
 
     if (request->uniforms)
         return request->uniforms[(path * request->horizon + step) * 2 + head];
+    if (request->sampling.stratified)
+        return run->generator->strata[head * run->generator->size.max_paths + path];
     return kr_draw(request->key, request->as_of_ns, (uint32_t)path, (uint32_t)step, head);
+}
+
+/* The uniforms of a step that depend on all paths at once. */
+static void draw_strata(const struct run *run, size_t step)
+{
+    struct kr_generator *generator = run->generator;
+
+    for (uint32_t head = 0; head < 2; head++)
+        kr_draw_strata(run->request->key, run->request->as_of_ns, (uint32_t)step, head,
+                       run->paths->n_paths, generator->ranks,
+                       generator->strata + head * generator->size.max_paths);
 }
 
 /* Token of one head of `path` at `step` from row `row` of engine->logits. */
@@ -481,6 +494,8 @@ int kr_generate(struct kr_generator *generator, struct kr_engine *engine,
         empty_at(&generator->dependency[path], at);
     }
     for (size_t step = 0; step < request->horizon; step++) {
+        if (request->sampling.stratified)
+            draw_strata(&run, step);
         if (step == 0)
             first_step(&run);
         else if (state->rolling || state->len + step <= request->max_context)

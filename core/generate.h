@@ -8,6 +8,7 @@
 #ifndef KR_GENERATE_H
 #define KR_GENERATE_H
 
+#include "core/draw.h"
 #include "core/filter.h"
 #include "core/state.h"
 
@@ -31,6 +32,8 @@ struct kr_generator {
     struct kr_cache own[2];          /* and one path's generated rows: trunk, dependency layer */
     uint16_t *distinct;              /* [max_paths] first drawn s1, each once */
     uint32_t *which;                 /* [max_paths] index into it */
+    struct kr_rank *ranks;           /* [max_paths], for stratified draws */
+    double *strata;                  /* [2][max_paths] uniforms of one step, s1's and s2's */
     uint16_t *window_s1, *window_s2; /* [max_context] */
     struct kr_stamp *window_stamps;  /* [window_rows] */
 };

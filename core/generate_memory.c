@@ -100,7 +100,8 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
         suffixes_bytes(model, KR_CACHE_TRUNK, size->max_paths, suffix) +
         suffixes_bytes(model, KR_CACHE_DEPENDENCY, size->max_paths, suffix) +
         suffixes_bytes(model, KR_CACHE_DECODER, n_decoders(size), KR_MIN(size->max_horizon, rows)) +
-        size->max_paths * (sizeof(uint16_t) + sizeof(uint32_t)) +
+        size->max_paths *
+            (sizeof(uint16_t) + sizeof(uint32_t) + sizeof(struct kr_rank) + 2 * sizeof(double)) +
         rows * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
 
     if (may_slide(model, size))
@@ -165,12 +166,14 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
     generator->may_slide = may_slide(model, size);
     generator->distinct = kr_alloc(size->max_paths, sizeof(*generator->distinct));
     generator->which = kr_alloc(size->max_paths, sizeof(*generator->which));
+    generator->ranks = kr_alloc(size->max_paths, sizeof(*generator->ranks));
+    generator->strata = kr_alloc(size->max_paths, 2 * sizeof(*generator->strata));
     rows = window_rows(model, size);
     generator->window_s1 = kr_alloc(rows, sizeof(*generator->window_s1));
     generator->window_s2 = kr_alloc(rows, sizeof(*generator->window_s2));
     generator->window_stamps = kr_alloc(rows, sizeof(*generator->window_stamps));
-    r = generator->distinct && generator->which && generator->window_s1 && generator->window_s2 &&
-                generator->window_stamps
+    r = generator->distinct && generator->which && generator->ranks && generator->strata &&
+                generator->window_s1 && generator->window_s2 && generator->window_stamps
             ? 0
             : -ENOMEM;
     if (r == 0)
@@ -209,6 +212,8 @@ void kr_generator_free(struct kr_generator *generator)
         kr_cache_free(&generator->own[i]);
     free(generator->distinct);
     free(generator->which);
+    free(generator->ranks);
+    free(generator->strata);
     free(generator->window_s1);
     free(generator->window_s2);
     free(generator->window_stamps);

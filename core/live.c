@@ -274,28 +274,36 @@ static int advance_pending(struct kr_live *live, struct kr_engine *engine)
     return 0;
 }
 
-/* Do the frozen statistics still describe the market? A function of the bars alone: the last `lookback`
- * closes have moved by more than a standard deviation, or spread more than twice or less than half as
- * wide, or a price lies where inputs are clipped. */
-static bool drifted(const struct kr_live *live)
+double kr_live_drift(const struct kr_live *live)
 {
     size_t n = live->config.lookback;
     const struct kr_normaliser *frozen = &live->state.normaliser;
     struct kr_normaliser now;
     float x[KR_COLUMNS];
+    double drift = 0;
 
+    if (live->config.mode != KR_MODE_ANCHORED || !live->has_epoch)
+        return 0;
     kr_normaliser_fit(&now, last_bars(live, n), n, false);
     kr_normaliser_apply(frozen, last_bars(live, 1), x);
     for (int c = KR_OPEN; c <= KR_CLOSE; c++) {
         double mean = ldexp(frozen->mean[c], -frozen->exponent[c]);
-        double std = ldexp(frozen->std[c], -frozen->exponent[c]);
         double floor = 1e-6 * fabs(mean); /* a flat window has no spread to compare with */
+        double std = ldexp(frozen->std[c], -frozen->exponent[c]) + floor;
 
-        if (fabs(now.mean[c] - mean) > std + floor || now.std[c] > 2 * std + floor ||
-            now.std[c] + floor < std / 2 || fabsf(x[c]) >= 5)
-            return true;
+        drift = fmax(drift, fabs(now.mean[c] - mean) / std);
+        drift = fmax(drift, fabs(log2((now.std[c] + floor) / std)));
+        if (fabsf(x[c]) >= 5)
+            drift = INFINITY;
     }
-    return false;
+    return drift;
+}
+
+static bool drifted(const struct kr_live *live)
+{
+    double limit = live->config.drift_limit;
+
+    return kr_live_drift(live) > (limit > 0 ? limit : KR_DRIFT_LIMIT);
 }
 
 /* The last bar joins the epoch; the next one is frozen or swapped in when due. */

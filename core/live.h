@@ -27,8 +27,12 @@ struct kr_live_config {
     /* Offline: mean and std of an exact window cover its first `anchor` bars, as an epoch's do that
      * began with them. 0: all of them. */
     size_t anchor;
+    double drift_limit;   /* of kr_live_drift(), beyond which an epoch ends; 0: KR_DRIFT_LIMIT */
     struct kr_pool *pool; /* spare cache sets for epoch changes; NULL: none. Borrowed */
 };
+
+/* An anchored forecast's drift beyond which the next epoch is begun early. */
+#define KR_DRIFT_LIMIT 1.0
 
 /* Bars from a freeze to its swap. */
 #define KR_EPOCH_DELAY 8
@@ -86,6 +90,12 @@ int kr_live_apply(struct kr_live *live, struct kr_engine *engine, enum kr_change
 
 /* True once min_bars bars are there. */
 bool kr_live_ready(const struct kr_live *live);
+
+/* How far an epoch's frozen statistics are from those of the last `lookback` bars: over the price columns,
+ * the largest distance of the means in frozen standard deviations, and the largest doubling or halving
+ * |log2| of the standard deviation; infinite where the last bar lies where inputs are clipped. A function of
+ * bars alone. 0 in other modes and without an epoch. */
+double kr_live_drift(const struct kr_live *live);
 
 /* How a forecast came about. */
 struct kr_live_report {

@@ -203,6 +203,7 @@ int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, st
     model->normaliser = config.normaliser;
     model->attention_window = config.attention_window;
     model->returns = config.returns;
+    model->prior = config.prior;
     name_model(predictor_folder, model->name, sizeof(model->name));
     *ret = model;
     model = NULL;

@@ -7,6 +7,7 @@
 #define KR_MODEL_H
 
 #include "core/base.h"
+#include "core/calibrate.h"
 #include "core/product.h"
 #include "core/returns.h"
 
@@ -57,6 +58,7 @@ struct kr_model {
     enum kr_normaliser_kind normaliser; /* "normaliser", default "levels" */
     struct kr_returns returns;          /* constants of the normaliser, if it is `returns` */
     size_t attention_window;            /* "attention_window", 0: everything before */
+    struct kr_prior prior;              /* "calibration_prior", default the identity */
     char name[64];   /* last component of the predictor's folder that is not "predictor" */
     char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */
     size_t n_weight_bytes;

@@ -4,6 +4,7 @@
 #include "core/bar.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/prior_config.h"
 #include "core/returns_config.h"
 
 #include <errno.h>
@@ -211,6 +212,7 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
 {
     struct checkpoint predictor = {.path = NULL}, tokenizer = {.path = NULL};
     struct kr_returns returns = {0};
+    struct kr_prior prior = kr_prior_identity;
     bool learn_te = false;
     int code = read_predictor(predictor_folder, &predictor, &learn_te, error);
 
@@ -220,6 +222,9 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
         code = check_agreement(&predictor, &tokenizer, error);
     if (code == 0 && tokenizer.normaliser == KR_RETURNS)
         code = kr_returns_read(tokenizer.path, tokenizer.json, &returns, error);
+    if (code == 0)
+        code = kr_prior_read(predictor.path, json_object_get(predictor.json, "calibration_prior"),
+                             &prior, error);
     if (code == 0)
         *ret = (struct kr_model_config){
             .shape = {.s1_bits = tokenizer.s1_bits,
@@ -237,6 +242,7 @@ int kr_model_config_read(const char *predictor_folder, const char *tokenizer_fol
             .normaliser = tokenizer.normaliser,
             .attention_window = tokenizer.attention_window,
             .returns = returns,
+            .prior = prior,
         };
     close_checkpoint(&predictor);
     close_checkpoint(&tokenizer);

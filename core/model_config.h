@@ -19,6 +19,7 @@ struct kr_model_config {
     enum kr_normaliser_kind normaliser;
     size_t attention_window;
     struct kr_returns returns; /* if the normaliser is `returns` */
+    struct kr_prior prior;     /* the identity where the model ships none */
 };
 
 /* Read `config.json` of both folders. Return: 0; -ENOENT or another negative errno of open();

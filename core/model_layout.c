@@ -168,6 +168,7 @@ int kr_layout_new(const struct kr_model_shape *shape, struct kr_model **ret)
 
     if (!model || !(model->store = kr_alloc(1, sizeof(*model->store))))
         return -ENOMEM;
+    model->prior = kr_prior_identity;
     t = &model->tokenizer;
     t->d_model = d;
     t->n_bits = n_bits;

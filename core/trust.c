@@ -11,26 +11,39 @@
 
 /* Memory */
 
+/* One forecast that is read and forgotten. */
+static struct kr_pending_size reading_size(const struct kr_pending_size *size)
+{
+    struct kr_pending_size one = *size;
+
+    one.capacity = 1;
+    return one;
+}
+
 /* Sizes of the parts that are the trust's own: one a horizon, one a forecast, one a path. */
 size_t kr_trust_size_bytes(const struct kr_trust_config *config)
 {
-    const struct kr_pending_size *size = &config->size;
+    const struct kr_pending_size *size = &config->size, one = reading_size(size);
     size_t capacity = kr_pending_capacity(size), pending = kr_pending_size_bytes(size);
+    size_t reading = kr_pending_size_bytes(&one);
     size_t calibrator = kr_calibrator_size_bytes(size->max_steps, size->n_levels);
     size_t per_step, per_due, bytes, part;
 
-    if (pending == 0 || calibrator == 0 ||
+    if (pending == 0 || reading == 0 || calibrator == 0 ||
         !kr_multiply(size->n_levels, 2 * sizeof(uint64_t), &per_step) ||
         !kr_add(per_step, sizeof(struct kr_tally), &per_step) ||
         !kr_multiply(per_step, size->max_steps, &bytes) ||
-        !kr_multiply(size->n_levels, 2 * sizeof(bool), &per_due) ||
+        !kr_multiply(size->n_levels, sizeof(double) + 2 * sizeof(bool), &per_due) ||
         !kr_add(per_due, sizeof(struct kr_due) + sizeof(struct kr_score), &per_due) ||
         !kr_multiply(per_due, capacity, &part) || !kr_add(bytes, part, &bytes) ||
         !kr_multiply(size->max_paths, sizeof(double), &part) || !kr_add(bytes, part, &bytes) ||
         bytes > SIZE_MAX - KR_ALIGNMENT)
         return 0;
     bytes = kr_round_up(bytes, KR_ALIGNMENT);
-    return kr_add(bytes, pending, &bytes) && kr_add(bytes, calibrator, &bytes) ? bytes : 0;
+    return kr_add(bytes, pending, &bytes) && kr_add(bytes, reading, &bytes) &&
+                   kr_add(bytes, calibrator, &bytes)
+               ? bytes
+               : 0;
 }
 
 /* The widest first, so that all are aligned; tally is the head. */
@@ -46,7 +59,8 @@ static int take_memory(struct kr_trust *trust, size_t bytes, size_t capacity)
     trust->due = (struct kr_due *)(trust->hits_cal + size->max_steps * size->n_levels);
     trust->scores = (struct kr_score *)(trust->due + capacity);
     trust->members = (double *)(trust->scores + capacity);
-    trust->hit = (bool *)(trust->members + size->max_paths);
+    trust->pinball = trust->members + size->max_paths;
+    trust->hit = (bool *)(trust->pinball + capacity * size->n_levels);
     return 0;
 }
 
@@ -54,17 +68,21 @@ int kr_trust_init(struct kr_trust *trust, const struct kr_trust_config *config,
                   struct kr_error *error)
 {
     struct kr_trust made = {0};
+    const struct kr_pending_size one = reading_size(&config->size);
     size_t bytes = kr_trust_size_bytes(config);
     int r = kr_calibrator_init(&made.calibrator, config->size.max_steps, config->levels,
                                config->size.n_levels, config->prior, config->id, error);
 
     if (r == 0)
         r = kr_pending_init(&made.pending, &config->size, error);
-    if (r == 0 && (bytes == 0 || take_memory(&made,
-                                             bytes - kr_pending_size_bytes(&config->size) -
-                                                 kr_calibrator_size_bytes(config->size.max_steps,
-                                                                          config->size.n_levels),
-                                             made.pending.size.capacity) < 0))
+    if (r == 0)
+        r = kr_pending_init(&made.reading, &one, error);
+    if (r == 0 &&
+        (bytes == 0 ||
+         take_memory(&made,
+                     bytes - kr_pending_size_bytes(&config->size) - kr_pending_size_bytes(&one) -
+                         kr_calibrator_size_bytes(config->size.max_steps, config->size.n_levels),
+                     made.pending.size.capacity) < 0))
         r = kr_error_set(error, -ENOMEM, "scores: no memory for %zu steps", config->size.max_steps);
     if (r < 0) {
         kr_trust_free(&made);
@@ -78,6 +96,7 @@ void kr_trust_free(struct kr_trust *trust)
 {
     kr_calibrator_free(&trust->calibrator);
     kr_pending_free(&trust->pending);
+    kr_pending_free(&trust->reading);
     free(trust->tally);
     *trust = (struct kr_trust){0};
 }
@@ -123,20 +142,24 @@ static void score_step(const struct kr_trust *trust, const struct kr_pending_ent
     score->pit_cal = kr_pit(ensemble->sorted, ensemble->m, (y - map->shift) / map->slope, v);
 }
 
-static void mark_hits(struct kr_trust *trust, const struct kr_ensemble *ensemble, double y,
-                      const double *q, bool *hit, bool *hit_cal)
+static void mark_levels(struct kr_trust *trust, const struct kr_ensemble *ensemble, double y,
+                        const double *q, double *pinball, bool *hit, bool *hit_cal)
 {
     size_t n_levels = trust->calibrator.n_levels, at = ensemble->step * n_levels;
 
     for (size_t l = 0; l < n_levels; l++) {
-        hit[l] = y <= kr_quantile(ensemble->sorted, ensemble->m, trust->calibrator.levels[l], NULL);
+        double level = trust->calibrator.levels[l];
+        double raw = kr_quantile(ensemble->sorted, ensemble->m, level, NULL);
+
+        pinball[l] = kr_pinball(level, raw, y);
+        hit[l] = y <= raw;
         hit_cal[l] = y <= q[l];
         trust->hits[at + l] += hit[l];
         trust->hits_cal[at + l] += hit_cal[l];
     }
 }
 
-static void count(struct kr_tally *tally, struct kr_score *score)
+void kr_tally_count(struct kr_tally *tally, const struct kr_score *score)
 {
     tally->n++;
     tally->crps += score->crps;
@@ -145,6 +168,11 @@ static void count(struct kr_tally *tally, struct kr_score *score)
     tally->crps_still += score->crps_still;
     kr_pit_count(tally->pit, score->pit);
     kr_pit_count(tally->pit_cal, score->pit_cal);
+}
+
+static void count(struct kr_tally *tally, struct kr_score *score)
+{
+    kr_tally_count(tally, score);
     score->n = tally->n;
     score->skill = kr_skill(tally->crps, tally->crps_rw);
     score->skill_cal = kr_skill(tally->crps_cal, tally->crps_rw);
@@ -162,6 +190,7 @@ static size_t score_due(struct kr_trust *trust, int64_t t_ns, double close, bool
         const double *q = &entry->q[step * n_levels];
         struct kr_ensemble ensemble = ensemble_of(trust, entry, step);
         bool *hit = &trust->hit[2 * i * n_levels], *hit_cal = hit + n_levels;
+        double *pinball = &trust->pinball[i * n_levels];
 
         trust->scores[i] = (struct kr_score){.as_of_ns = entry->as_of_ns,
                                              .t_ns = t_ns,
@@ -169,10 +198,11 @@ static size_t score_due(struct kr_trust *trust, int64_t t_ns, double close, bool
                                              .y = log(close / entry->last_close),
                                              .hit = hit,
                                              .hit_cal = hit_cal,
+                                             .pinball = pinball,
                                              .status = entry->status,
                                              .stratified = entry->stratified};
         score_step(trust, entry, &ensemble, &trust->scores[i]);
-        mark_hits(trust, &ensemble, trust->scores[i].y, q, hit, hit_cal);
+        mark_levels(trust, &ensemble, trust->scores[i].y, q, pinball, hit, hit_cal);
         count(&trust->tally[step], &trust->scores[i]);
         (void)kr_calibrator_learn(&trust->calibrator, &ensemble, trust->scores[i].y, q,
                                   entry->as_of_row, trust->row);
@@ -235,15 +265,15 @@ void kr_trust_synthetic(struct kr_trust *trust, int64_t t_ns, int64_t row)
 
 /* Forecasts */
 
-int kr_trust_forecast(struct kr_trust *trust, const struct kr_published *published,
-                      struct kr_pending_entry **ret)
+static int read_into(struct kr_trust *trust, struct kr_pending *pending,
+                     const struct kr_published *published, struct kr_pending_entry **ret)
 {
     struct kr_published with_sigma = *published;
     struct kr_pending_entry *entry;
     int r;
 
     with_sigma.sigma = kr_random_walk_sigma(&trust->walk);
-    r = kr_pending_add(&trust->pending, &with_sigma, trust->members, &entry);
+    r = kr_pending_add(pending, &with_sigma, trust->members, &entry);
     if (r < 0)
         return r;
     for (size_t step = 0; step < entry->n_steps; step++) {
@@ -255,6 +285,47 @@ int kr_trust_forecast(struct kr_trust *trust, const struct kr_published *publish
     entry->status = kr_calibrator_status(&trust->calibrator, trust->row);
     *ret = entry;
     return 0;
+}
+
+int kr_trust_forecast(struct kr_trust *trust, const struct kr_published *published,
+                      struct kr_pending_entry **ret)
+{
+    return read_into(trust, &trust->pending, published, ret);
+}
+
+int kr_trust_read(struct kr_trust *trust, const struct kr_published *published,
+                  struct kr_pending_entry **ret)
+{
+    kr_pending_clear(&trust->reading);
+    return read_into(trust, &trust->reading, published, ret);
+}
+
+struct kr_standing kr_trust_standing(const struct kr_trust *trust)
+{
+    const struct kr_pending_counts *counts = &trust->pending.counts;
+    size_t n_levels = trust->calibrator.n_levels;
+    struct kr_standing standing = {.status = kr_calibrator_status(&trust->calibrator, trust->row),
+                                   .n = kr_calibrator_n(&trust->calibrator),
+                                   .n_scored = counts->scored,
+                                   .n_unscored = counts->unscored,
+                                   .n_waiting = trust->pending.n};
+    uint64_t n = 0, inside = 0;
+    double crps = 0, crps_cal = 0, crps_rw = 0;
+
+    for (size_t step = 0; step < trust->calibrator.n_steps; step++) {
+        const struct kr_tally *tally = &trust->tally[step];
+        const uint64_t *hits = &trust->hits_cal[step * n_levels];
+
+        n += tally->n;
+        crps += tally->crps;
+        crps_cal += tally->crps_cal;
+        crps_rw += tally->crps_rw;
+        inside += hits[n_levels - 1] - hits[0];
+    }
+    standing.skill = kr_skill(crps, crps_rw);
+    standing.skill_cal = kr_skill(crps_cal, crps_rw);
+    standing.cover_cal = n > 0 ? (double)inside / (double)n : 0;
+    return standing;
 }
 
 /* Records: the length of the own one, that one, the calibrator's */

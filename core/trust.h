@@ -29,15 +29,20 @@ struct kr_score {
     double crps_rw, crps_still; /* random walk, persistence */
     double pit, pit_cal;
     const bool *hit, *hit_cal;   /* [n_levels]: y <= q, of the raw and of the calibrated quantile */
+    const double *pinball;       /* [n_levels] loss of the raw quantile */
     uint64_t n;                  /* scored at this horizon so far, this one included */
     double skill, skill_cal;     /* over those */
     enum kr_trust_status status; /* what the forecast said of itself */
     bool stratified;
 };
 
+/* Add a score to a tally of the caller's own choice of forecasts; the trust keeps one of all. */
+void kr_tally_count(struct kr_tally *tally, const struct kr_score *score);
+
 struct kr_trust {
     struct kr_random_walk walk;
     struct kr_pending pending;
+    struct kr_pending reading; /* one forecast, of kr_trust_read() */
     struct kr_calibrator calibrator;
     struct kr_tally *tally;    /* [max_steps] */
     uint64_t *hits, *hits_cal; /* [max_steps][n_levels], of tally.n */
@@ -46,6 +51,7 @@ struct kr_trust {
     int64_t walk_t_ns;         /* bar of the walk's last close; only if that is above 0 */
     struct kr_due *due;        /* [capacity] */
     struct kr_score *scores;   /* [capacity] */
+    double *pinball;           /* [capacity][n_levels] */
     bool *hit;                 /* [capacity][2][n_levels] */
     double *members;           /* [max_paths] */
 };
@@ -79,6 +85,24 @@ void kr_trust_synthetic(struct kr_trust *trust, int64_t t_ns, int64_t row);
  * sigma of `published` is set here. Return: as kr_pending_add(). */
 int kr_trust_forecast(struct kr_trust *trust, const struct kr_published *published,
                       struct kr_pending_entry **ret) kr_must_check;
+
+/* The same reading of a forecast that nobody will score: it is not remembered. Valid until the next
+ * call of either. */
+int kr_trust_read(struct kr_trust *trust, const struct kr_published *published,
+                  struct kr_pending_entry **ret) kr_must_check;
+
+/* How the stream stands: what there is to say in a few numbers. Skill is over all steps of all
+ * horizons; each is measured from the last close, so the longer ones weigh more. */
+struct kr_standing {
+    enum kr_trust_status status;
+    uint64_t n;                    /* outcomes learned at the horizon that has fewest */
+    uint64_t n_scored, n_unscored; /* steps */
+    uint64_t n_waiting;            /* forecasts */
+    double skill, skill_cal;       /* against the random walk; 0 before the first score */
+    double cover_cal; /* share of outcomes between the outermost calibrated quantiles, above the
+                         lower and up to the upper one; 0 before the first */
+};
+struct kr_standing kr_trust_standing(const struct kr_trust *trust);
 
 /* Calibration, tallies and walk as one record; the forecasts that wait have their own (pending.h).
  * Restore this first and only if it is accepted the forecasts, then their state: it says whose

@@ -75,6 +75,9 @@ const struct kd_key kd_keys[] = {
      "1", RANGE(0.001, 1),
      .doc = "Sample among the likeliest tokens up to this cumulative probability; 1 is off, less "
             "narrows the cone"},
+    {"forecast", "stratified", KD_BOOL, KD_STREAM | KD_RELOAD, SETTING(sampling.stratified), "no",
+     .doc = "Spread each step's draws evenly over the paths: less noise in means and quantiles, but "
+            "paths are no longer independent, and scores are the plain ones"},
     {"forecast", "levels", KD_LEVELS, KD_STREAM, SETTING(levels),
      "0.05 0.1 0.25 0.5 0.75 0.9 0.95", RANGE(0, 1),
      .doc = "Quantile levels that a forecast states"},

@@ -12,11 +12,12 @@
 
 #include <config.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Packed bytes of one entry of `symbols` at most, of one bar of a history, and what a reply has besides. */
-#define SYMBOL_BYTES 768
+#define SYMBOL_BYTES 1024
 #define BAR_BYTES    (8 + 8 * KR_COLUMNS)
 #define REPLY_BYTES  1024
 
@@ -114,12 +115,26 @@ static int op_status(struct kd_call *call)
     return 0;
 }
 
+static void put_standing(struct kw_encoder *encoder, const struct kr_standing *standing)
+{
+    bool scored = standing->n_scored > 0;
+
+    kw_put_map(encoder, "trust", 7);
+    kw_put_uint(encoder, "n", standing->n);
+    kw_put_uint(encoder, "scored", standing->n_scored);
+    kw_put_uint(encoder, "unscored", standing->n_unscored);
+    kw_put_uint(encoder, "waiting", standing->n_waiting);
+    kw_put_real(encoder, "skill", scored ? standing->skill : NAN);
+    kw_put_real(encoder, "skill_cal", scored ? standing->skill_cal : NAN);
+    kw_put_real(encoder, "cover_cal", scored ? standing->cover_cal : NAN);
+}
+
 static void put_symbol(struct kw_encoder *encoder, const struct kd_stream *stream)
 {
     const struct kr_bar *last = kr_series_last(&stream->ledger.series);
     enum kr_mode mode = stream->has_forecast ? stream->mode : stream->live.mode;
 
-    kw_map(encoder, 18 + (last ? 1 : 0));
+    kw_map(encoder, 18 + (last ? 1 : 0) + (stream->has_standing ? 1 : 0));
     kw_put_text(encoder, "sym", stream->symbol);
     kw_put_text(encoder, "iv", stream->interval.text);
     kw_put_text(encoder, "state", kd_state_names[stream->state]);
@@ -132,7 +147,7 @@ static void put_symbol(struct kw_encoder *encoder, const struct kd_stream *strea
     kw_put_int(encoder, "row", stream->ledger.series.next_row - 1);
     kw_put_text(encoder, "mode", kr_mode_names[mode]);
     kw_put_uint(encoder, "epoch", stream->has_forecast ? stream->epoch : 0);
-    kw_put_text(encoder, "cal", "uncalibrated");
+    kw_put_text(encoder, "cal", kr_trust_names[stream->standing.status]);
     kw_put_uint(encoder, "bars", stream->ledger.series.len);
     kw_put_uint(encoder, "accepted", stream->n_accepted);
     kw_put_uint(encoder, "rejected", stream->n_rejected);
@@ -144,6 +159,8 @@ static void put_symbol(struct kw_encoder *encoder, const struct kd_stream *strea
     kw_put_uint(encoder, "forecasts", stream->n_forecasts);
     kw_put_uint(encoder, "skipped", stream->n_skipped);
     kw_put_text(encoder, "fault", stream->fault);
+    if (stream->has_standing)
+        put_standing(encoder, &stream->standing);
 }
 
 /* In order of admission, from the index `from`; `more` where the reply would become too large. */

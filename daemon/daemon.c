@@ -285,7 +285,7 @@ static void on_subscribed(void *context, const char *prefix, size_t length)
 static int start_sockets(struct kd_daemon *daemon, struct kr_error *error)
 {
     const struct kd_config *config = daemon->config;
-    size_t topics = 3 * config->limits.symbols + STRANGER_TOPICS + 2;
+    size_t topics = 4 * config->limits.symbols + STRANGER_TOPICS + 2;
     int status;
 
     daemon->zmq = zmq_ctx_new();

@@ -323,7 +323,8 @@ int kd_intake_reset(struct kd_daemon *daemon, struct kd_stream *stream)
     kr_series_clear(&stream->ledger.series);
     kd_stream_signal(stream, KD_SIGNAL_RESET);
     kd_publish_forget(&daemon->publish, stream->forecast_topic);
-    stream->has_forecast = stream->has_feed = false;
+    stream->has_forecast = stream->has_feed = stream->has_standing = false;
+    stream->standing = (struct kr_standing){.status = KR_UNCALIBRATED};
     stream->n_unread = 0;
     stream->arrived_ns = 0;
     stream->fault[0] = '\0';

@@ -26,6 +26,7 @@ static const struct {
     [KD_NOTE_REFUSED_NOT_ALLOWED] = {"refused", "not_allowed", KD_MSG_DEBUG},
     [KD_NOTE_REFUSED_TOO_MANY_SYMBOLS] = {"refused", "too_many_symbols", KD_MSG_DEBUG},
     [KD_NOTE_REFUSED_FAULTED] = {"refused", "faulted", KD_MSG_DEBUG},
+    [KD_NOTE_RECALIBRATED_PARAMETERS] = {"recalibrated", "parameters", KD_MSG_NOTE},
 };
 
 const char *kd_note_kind(enum kd_note note)

@@ -28,7 +28,8 @@ enum kd_note {
     KD_NOTE_REFUSED_NOT_ALLOWED,
     KD_NOTE_REFUSED_TOO_MANY_SYMBOLS,
     KD_NOTE_REFUSED_FAULTED,
-    KD_NOTE_QUARANTINED, /* + enum kw_reason: one for each */
+    KD_NOTE_RECALIBRATED_PARAMETERS, /* of another model or sampling: learned anew */
+    KD_NOTE_QUARANTINED,             /* + enum kw_reason: one for each */
     KD_NOTES = KD_NOTE_QUARANTINED + KW_REASONS
 };
 

@@ -24,6 +24,7 @@ static void free_list(struct kd_result *result)
 
         msgpack_sbuffer_destroy(&result->forecast);
         msgpack_sbuffer_destroy(&result->paths);
+        msgpack_sbuffer_destroy(&result->scores);
         free(result);
         result = next;
     }
@@ -51,11 +52,12 @@ struct kd_result *kd_outbox_new(struct kd_outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
     if (!result)
         return calloc(1, sizeof(*result));
-    msgpack_sbuffer forecast = result->forecast, paths = result->paths;
+    msgpack_sbuffer forecast = result->forecast, paths = result->paths, scores = result->scores;
 
     msgpack_sbuffer_clear(&forecast);
     msgpack_sbuffer_clear(&paths);
-    *result = (struct kd_result){.forecast = forecast, .paths = paths};
+    msgpack_sbuffer_clear(&scores);
+    *result = (struct kd_result){.forecast = forecast, .paths = paths, .scores = scores};
     return result;
 }
 
@@ -92,16 +94,19 @@ struct kd_result *kd_outbox_take(struct kd_outbox *outbox)
     return first;
 }
 
+static void keep_small(msgpack_sbuffer *buffer)
+{
+    if (buffer->alloc <= KEEP_BYTES)
+        return;
+    msgpack_sbuffer_destroy(buffer);
+    msgpack_sbuffer_init(buffer);
+}
+
 void kd_outbox_reuse(struct kd_outbox *outbox, struct kd_result *result)
 {
-    if (result->forecast.alloc > KEEP_BYTES) {
-        msgpack_sbuffer_destroy(&result->forecast);
-        msgpack_sbuffer_init(&result->forecast);
-    }
-    if (result->paths.alloc > KEEP_BYTES) {
-        msgpack_sbuffer_destroy(&result->paths);
-        msgpack_sbuffer_init(&result->paths);
-    }
+    keep_small(&result->forecast);
+    keep_small(&result->paths);
+    keep_small(&result->scores);
     pthread_mutex_lock(&outbox->lock);
     result->next = outbox->spare;
     outbox->spare = result;

@@ -6,6 +6,7 @@
 #define KD_OUTBOX_H
 
 #include "core/live.h"
+#include "core/trust.h"
 
 #include <msgpack.h>
 #include <pthread.h>
@@ -19,14 +20,17 @@ struct kd_result {
     bool has_forecast;
     msgpack_sbuffer forecast, paths; /* messages; empty where there is none */
     uint64_t seq;                    /* of both */
+    msgpack_sbuffer scores;          /* kd_scoring_next() */
     bool forming;                    /* not to be kept as the last value */
     struct kr_live_report report;
     int64_t as_of_ns;
     uint64_t n_resets; /* of the stream's window so far: a result from before one is not kept */
     size_t n_settled;  /* jobs done on which the state REANCHORING waits */
     size_t n_asked;    /* forecasts asked for (KD_JOB_FORECAST) that are done with */
+    bool has_standing;
+    struct kr_standing standing; /* of the stream's calibration */
     /* since the result before */
-    uint64_t n_skipped, n_waited, n_drifted, n_gap_epochs, n_revision_epochs;
+    uint64_t n_skipped, n_waited, n_drifted, n_gap_epochs, n_revision_epochs, n_recalibrated;
     int64_t total_us;
 };
 

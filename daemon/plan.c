@@ -3,6 +3,7 @@
 
 #include "core/series.h"
 #include "core/summary.h"
+#include "daemon/scoring.h"
 
 #include <errno.h>
 #include <glib.h>
@@ -125,6 +126,8 @@ size_t kd_plan_stream_bytes(const struct kd_config *config, const struct kd_sett
 
     add(&sum, 1, kr_live_size_bytes(model, live));
     add(&sum, 1, kr_series_size_bytes(config->limits.bars));
+    add(&sum, 1, kd_scoring_bytes(settings));
+    sum.overflow |= kd_scoring_bytes(settings) == 0;
     /* the last value, and one on its way to the main thread */
     add(&sum, 2, kd_plan_forecast_message(settings->horizon, settings->n_levels));
     if (settings->publish_paths)
@@ -144,6 +147,7 @@ static size_t compute_bytes(const struct kr_model *model, const struct kr_genera
     add(&sum, 1, kr_summary_size_bytes(size->max_horizon, size->max_paths, n_levels));
     add(&sum, 1, kd_plan_forecast_message(size->max_horizon, n_levels));
     add(&sum, size->max_horizon, sizeof(int64_t) + sizeof(struct kr_stamp));
+    add(&sum, size->max_horizon, n_levels * sizeof(double));
     return total(&sum);
 }
 

@@ -37,6 +37,21 @@ static void take_forecast(struct kd_daemon *daemon, struct kd_stream *stream,
     stream->as_of_ns = result->as_of_ns;
 }
 
+static void take_scores(struct kd_daemon *daemon, struct kd_stream *stream,
+                        const struct kd_result *result)
+{
+    size_t at = 0, n_bytes;
+    uint64_t seq;
+    const void *data;
+
+    while ((data = kd_scoring_next(&result->scores, &at, &seq, &n_bytes)))
+        kd_publish_send(&daemon->publish, stream->score_topic, seq, data, n_bytes, false);
+    if (result->n_resets != stream->n_resets)
+        return;
+    stream->has_standing = result->has_standing;
+    stream->standing = result->standing;
+}
+
 /* A forecast that failed for a reason of its own (the calendar opens no more, the end of the daemon) leaves the
  * stream as it is; anything else would fail again. */
 static void take_failure(struct kd_daemon *daemon, struct kd_stream *stream,
@@ -60,6 +75,7 @@ static void take_of_stream(struct kd_daemon *daemon, const struct kd_result *res
 {
     struct kd_stream *stream = result->owner;
 
+    take_scores(daemon, stream, result);
     if (result->has_forecast)
         take_forecast(daemon, stream, result);
     stream->n_skipped += result->n_skipped;
@@ -68,6 +84,7 @@ static void take_of_stream(struct kd_daemon *daemon, const struct kd_result *res
     note(daemon, stream, KD_NOTE_REANCHORED_DRIFT, result->n_drifted);
     note(daemon, stream, KD_NOTE_REANCHORED_GAP, result->n_gap_epochs);
     note(daemon, stream, KD_NOTE_REANCHORED_REVISION, result->n_revision_epochs);
+    note(daemon, stream, KD_NOTE_RECALIBRATED_PARAMETERS, result->n_recalibrated);
     if (result->n_asked)
         stream->asked = false;
     stream->n_settling -= result->n_settled;

@@ -4,8 +4,10 @@
 #include "core/draw.h"
 #include "core/kernels.h"
 #include "daemon/clock.h"
+#include "daemon/scoring.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,7 @@ void kd_rig_free(struct kd_rig *rig)
     for (size_t i = 0; i < rig->n_summaries; i++)
         kr_summary_free(&rig->summaries[i]);
     kr_freep(&rig->summaries);
+    kr_freep(&rig->cal);
     kr_freep(&rig->future);
     kr_freep(&rig->future_ns);
     kr_paths_free(&rig->paths);
@@ -71,6 +74,21 @@ static struct kr_summary *summary_for(struct kd_rig *rig, const struct kd_settin
     return &larger[rig->n_summaries++];
 }
 
+/* Room for the calibrated quantiles, made when more levels are met than before. */
+static int reserve_cal(struct kd_rig *rig, size_t n_levels)
+{
+    double *larger;
+
+    if (n_levels <= rig->max_levels)
+        return 0;
+    larger = reallocarray(rig->cal, n_levels * rig->max_horizon, sizeof(*larger));
+    if (!larger)
+        return -ENOMEM;
+    rig->cal = larger;
+    rig->max_levels = n_levels;
+    return 0;
+}
+
 static unsigned flags_of(const struct kr_live_report *report, const struct kr_summary *summary,
                          const struct kd_order *order)
 {
@@ -90,12 +108,57 @@ static unsigned flags_of(const struct kr_live_report *report, const struct kr_su
         {report->joined, KW_JOINED},
         {summary->tail, KW_TAIL},
         {order->overlay != NULL, KW_FORMING},
+        {order->settings->sampling.stratified, KW_STRATIFIED},
     };
     unsigned all = 0;
 
     for (size_t i = 0; i < KR_ARRAY_LENGTH(flags); i++)
         all |= flags[i].set ? flags[i].flag : 0u;
     return all;
+}
+
+/* What calibration makes of a forecast. */
+struct reading {
+    enum kr_trust_status status;
+    uint64_t n;
+    const double *q; /* [n_levels][horizon] of close; NULL: as sampled */
+};
+
+/* Remember the forecast, and read it in the light of those before it. */
+static int calibrate(struct kd_rig *rig, const struct kr_live *live, const struct kd_order *order,
+                     const struct kr_bar *last, const struct kr_request *request,
+                     struct reading *ret, struct kr_error *error)
+{
+    const struct kd_settings *settings = order->settings;
+    const struct kr_published published = {.as_of_ns = last->t_ns,
+                                           .as_of_row = live->series.next_row - !order->overlay,
+                                           .key = request->key,
+                                           .last_close = last->v[KR_CLOSE],
+                                           .stratified = settings->sampling.stratified,
+                                           .n_steps = settings->horizon,
+                                           .n_paths = settings->paths,
+                                           .due_ns = rig->future_ns,
+                                           .paths = rig->paths.bars};
+    size_t n_steps = settings->horizon, n_levels = settings->n_levels;
+    const struct kr_pending_entry *entry;
+    int status;
+
+    *ret = (struct reading){.status = KR_UNCALIBRATED};
+    if (!order->scoring)
+        return 0;
+    status = kd_scoring_forecast(order->scoring, &published, !order->overlay, &entry);
+    if (!status)
+        status = reserve_cal(rig, n_levels);
+    if (status)
+        return kr_error_set(error, status, "calibration: %s", strerror(-status));
+    for (size_t level = 0; level < n_levels; level++)
+        for (size_t step = 0; step < n_steps; step++)
+            rig->cal[level * n_steps + step] =
+                published.last_close * exp(entry->q[step * n_levels + level]);
+    *ret = (struct reading){.status = entry->status,
+                            .n = kr_calibrator_n(&order->scoring->trust.calibrator),
+                            .q = rig->cal};
+    return 0;
 }
 
 static uint64_t us_between(int64_t from_ns, int64_t to_ns)
@@ -105,8 +168,8 @@ static uint64_t us_between(int64_t from_ns, int64_t to_ns)
 
 static int encode(struct kd_rig *rig, const struct kr_live *live, const struct kd_order *order,
                   const struct kr_bar *last, const struct kr_summary *summary,
-                  const struct kr_live_report *report, msgpack_sbuffer *forecast,
-                  msgpack_sbuffer *paths, struct kr_error *error)
+                  const struct kr_live_report *report, const struct reading *reading,
+                  msgpack_sbuffer *forecast, msgpack_sbuffer *paths, struct kr_error *error)
 {
     const struct kd_settings *settings = order->settings;
     int64_t now = kd_mono_ns();
@@ -138,7 +201,9 @@ static int encode(struct kd_rig *rig, const struct kr_live *live, const struct k
         .repair = live->config.repair,
         .t_ns = rig->future_ns,
         .summary = summary,
-        .cal_status = "uncalibrated",
+        .cal_status = kr_trust_names[reading->status],
+        .cal_q = reading->q,
+        .cal_n = reading->n,
         .flags = flags_of(report, summary, order),
         .queue_us = us_between(order->arrived_ns, order->started_ns),
         .append_us = us_between(order->started_ns, order->applied_ns),
@@ -177,6 +242,7 @@ int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_or
     const struct kr_bar *last = order->overlay ? order->overlay : kr_series_last(&live->series);
     struct kr_summary *summary = summary_for(rig, settings, error);
     struct kr_live_report report;
+    struct reading reading;
     struct kr_request request = {
         .horizon = settings->horizon,
         .paths = settings->paths,
@@ -202,7 +268,9 @@ int kd_rig_forecast(struct kd_rig *rig, struct kr_live *live, const struct kd_or
         return status;
     kr_summary_compute(summary, rig->paths.bars, settings->paths, settings->horizon,
                        last->v[KR_CLOSE]);
-    status = encode(rig, live, order, last, summary, &report, forecast, paths, error);
+    status = calibrate(rig, live, order, last, &request, &reading, error);
+    if (!status)
+        status = encode(rig, live, order, last, summary, &report, &reading, forecast, paths, error);
     if (status)
         return status;
     *ret = (struct kd_made){.report = report,

@@ -26,6 +26,8 @@ struct kd_rig {
     struct kr_stamp *future;      /* [max_horizon] */
     struct kr_summary *summaries; /* [n_summaries]: one for each set of levels met */
     size_t n_summaries;
+    size_t max_levels; /* met so far */
+    double *cal;       /* [max_levels][max_horizon]: calibrated quantiles of close */
 };
 
 /* Return: 0, or a negative errno with a line; after an error it may be freed. */
@@ -45,6 +47,7 @@ struct kd_order {
     const char *symbol;
     const struct kr_interval *interval;
     const struct kd_settings *settings;
+    struct kd_scoring *scoring;   /* of the stream; NULL: nobody will score it (uncalibrated) */
     const struct kr_bar *overlay; /* a forming bar, or NULL */
     uint64_t ep, seq;
     struct kd_marks marks;

@@ -7,11 +7,13 @@
 #include "daemon/notify.h"
 
 #include <config.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#define SECOND_NS INT64_C(1000000000)
-#define TELL_NS   (30 * SECOND_NS)
+#define TRUST_STATES (KR_STALE + 1)
+#define SECOND_NS    INT64_C(1000000000)
+#define TELL_NS      (30 * SECOND_NS)
 
 static uint64_t rss_bytes(void)
 {
@@ -26,10 +28,37 @@ static uint64_t rss_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Streams by status of their calibration, what was scored, and skill as the mean over streams. */
+static void sum_trust(const struct kd_daemon *daemon, struct kw_count counts[TRUST_STATES],
+                      struct kw_status *ret)
+{
+    size_t n = 0;
+    double skill = 0, skill_cal = 0;
+
+    for (int status = 0; status < TRUST_STATES; status++)
+        counts[status] = (struct kw_count){.name = kr_trust_names[status]};
+    for (size_t i = 0; i < daemon->streams.n; i++) {
+        const struct kd_stream *stream = daemon->streams.all[i];
+        const struct kr_standing *standing = &stream->standing;
+
+        counts[standing->status].n++;
+        ret->scored += standing->n_scored;
+        ret->unscored += standing->n_unscored;
+        ret->recalibrated += stream->tally.counts[KD_NOTE_RECALIBRATED_PARAMETERS];
+        n += standing->n_scored > 0;
+        skill += standing->skill;
+        skill_cal += standing->skill_cal;
+    }
+    ret->trust = counts;
+    ret->n_trust = TRUST_STATES;
+    ret->skill = n ? skill / (double)n : NAN;
+    ret->skill_cal = n ? skill_cal / (double)n : NAN;
+}
+
 int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuffer *out)
 {
     const struct kd_counts *counts = &daemon->counts;
-    struct kw_count rejected[KW_REASONS], streams[KD_STATES];
+    struct kw_count rejected[KW_REASONS], streams[KD_STATES], trust[TRUST_STATES];
     size_t n_rejected = 0;
 
     for (int reason = KW_ACCEPTED + 1; reason < KW_REASONS; reason++)
@@ -40,31 +69,33 @@ int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuff
         streams[state] = (struct kw_count){.name = kd_state_names[state]};
     for (size_t i = 0; i < daemon->streams.n; i++)
         streams[daemon->streams.all[i]->state].n++;
-    return kw_encode_status(out, &(struct kw_status){
-                                     .ep = daemon->ep,
-                                     .seq = seq,
-                                     .pub_ns = kd_wall_ns(),
-                                     .uptime_s = (double)(kd_mono_ns() - daemon->started_ns) / 1e9,
-                                     .received = counts->received,
-                                     .accepted = counts->accepted,
-                                     .duplicates = counts->duplicates,
-                                     .forming = counts->forming,
-                                     .rejected = rejected,
-                                     .n_rejected = n_rejected,
-                                     .forecasts = counts->forecasts,
-                                     .skipped = counts->skipped,
-                                     .epoch_waited = counts->epoch_waited,
-                                     .window_slid = counts->window_slid,
-                                     .events_dropped = daemon->notes.n_dropped,
-                                     .lag_us = counts->lag_us,
-                                     .backlog = kd_pool_pending((struct kd_pool *)&daemon->pool),
-                                     .streams = streams,
-                                     .n_streams = KD_STATES,
-                                     .rss_bytes = rss_bytes(),
-                                     .version = PACKAGE_VERSION,
-                                     .model_name = daemon->model->name,
-                                     .isa = kr_kernels()->name,
-                                 });
+    struct kw_status status = {
+        .ep = daemon->ep,
+        .seq = seq,
+        .pub_ns = kd_wall_ns(),
+        .uptime_s = (double)(kd_mono_ns() - daemon->started_ns) / 1e9,
+        .received = counts->received,
+        .accepted = counts->accepted,
+        .duplicates = counts->duplicates,
+        .forming = counts->forming,
+        .rejected = rejected,
+        .n_rejected = n_rejected,
+        .forecasts = counts->forecasts,
+        .skipped = counts->skipped,
+        .epoch_waited = counts->epoch_waited,
+        .window_slid = counts->window_slid,
+        .events_dropped = daemon->notes.n_dropped,
+        .lag_us = counts->lag_us,
+        .backlog = kd_pool_pending((struct kd_pool *)&daemon->pool),
+        .streams = streams,
+        .n_streams = KD_STATES,
+        .rss_bytes = rss_bytes(),
+        .version = PACKAGE_VERSION,
+        .model_name = daemon->model->name,
+        .isa = kr_kernels()->name,
+    };
+    sum_trust(daemon, trust, &status);
+    return kw_encode_status(out, &status);
 }
 
 void kd_status_publish(void *context)

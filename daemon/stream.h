@@ -49,7 +49,7 @@ struct kd_stream {
     enum kd_state state;
     size_t n_settling; /* jobs under way that end REANCHORING */
     struct kd_tally tally;
-    struct kd_topic *forecast_topic, *paths_topic;
+    struct kd_topic *forecast_topic, *paths_topic, *score_topic;
     uint64_t n_received, n_accepted, n_rejected, n_duplicates, n_forming, n_filled, n_loaded,
         n_missing;
     uint64_t n_forecasts, n_skipped, n_resets;
@@ -62,6 +62,8 @@ struct kd_stream {
     enum kr_mode mode;
     uint64_t epoch;
     int64_t as_of_ns;
+    bool has_standing; /* of its calibration, as of the last result; since the start or reset */
+    struct kr_standing standing;
     char fault[160];
 
     /* the pool's */

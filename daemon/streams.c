@@ -73,7 +73,8 @@ static enum kw_reason admit(struct kd_streams *streams, const struct kd_admissio
     stream->forecast_topic =
         kd_publish_topic(admission->publish, "forecast", interval->text, symbol);
     stream->paths_topic = kd_publish_topic(admission->publish, "paths", interval->text, symbol);
-    if (!stream->forecast_topic || !stream->paths_topic) {
+    stream->score_topic = kd_publish_topic(admission->publish, "score", interval->text, symbol);
+    if (!stream->forecast_topic || !stream->paths_topic || !stream->score_topic) {
         kd_stream_free(&stream);
         kr_error_set(error, 0, "no memory for the stream");
         return KW_TOO_MANY_SYMBOLS;

@@ -10,6 +10,7 @@ void kd_window_free(struct kd_window *window)
 {
     if (window->made)
         kr_live_free(&window->live);
+    kd_scoring_free(&window->scoring);
     kd_settings_free(&window->settings);
     *window = (struct kd_window){0};
 }
@@ -20,7 +21,7 @@ void kd_window_free(struct kd_window *window)
  * loss: the next one carries it. */
 struct tale {
     size_t n_settled, n_asked;
-    uint64_t n_skipped, n_gap_epochs, n_revision_epochs;
+    uint64_t n_skipped, n_gap_epochs, n_revision_epochs, n_recalibrated;
 };
 
 static struct kd_result *new_result(struct kd_window *window, const struct kd_turn *turn,
@@ -37,12 +38,27 @@ static struct kd_result *new_result(struct kd_window *window, const struct kd_tu
     result->n_skipped = tale->n_skipped;
     result->n_gap_epochs = tale->n_gap_epochs;
     result->n_revision_epochs = tale->n_revision_epochs;
+    result->n_recalibrated = tale->n_recalibrated;
     result->n_waited = window->live.n_waited - window->n_waited;
     result->n_drifted = window->live.n_drifted - window->n_drifted;
     window->n_waited = window->live.n_waited;
     window->n_drifted = window->live.n_drifted;
     *tale = (struct tale){0};
     return result;
+}
+
+/* With the scores since the last one, in exchange for an empty buffer. */
+static void hand_over(struct kd_window *window, const struct kd_turn *turn,
+                      struct kd_result *result)
+{
+    msgpack_sbuffer empty = result->scores;
+
+    result->scores = window->scoring.messages;
+    window->scoring.messages = empty;
+    result->has_standing = window->scoring.made;
+    if (window->scoring.made)
+        result->standing = kr_trust_standing(&window->scoring.trust);
+    kd_outbox_put(turn->outbox, result);
 }
 
 static void report(struct kd_window *window, const struct kd_turn *turn, struct tale *tale,
@@ -55,7 +71,7 @@ static void report(struct kd_window *window, const struct kd_turn *turn, struct 
     result->status = status;
     if (error)
         result->error = *error;
-    kd_outbox_put(turn->outbox, result);
+    hand_over(window, turn, result);
 }
 
 /* Anything that a forecast can do without ends a forecast, the rest ends the stream. */
@@ -81,6 +97,12 @@ static int make(struct kd_window *window, const struct kd_turn *turn, struct kr_
         return 0;
     window->marks = (struct kd_marks){INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
     status = kr_live_init(&window->live, turn->model, turn->live, error);
+    if (!status) {
+        status =
+            kd_scoring_make(&window->scoring, turn->model, turn->live, &window->settings, error);
+        if (status)
+            kr_live_free(&window->live);
+    }
     window->made = !status;
     window->n_waited = window->n_drifted = 0;
     return status;
@@ -111,6 +133,9 @@ static void apply(struct kd_window *window, const struct kd_turn *turn, const st
         uint64_t before = window->live.n_reanchored;
 
         mark(window, job);
+        kd_scoring_bar(&window->scoring,
+                       &(struct kd_scored){turn->symbol, turn->interval->text, turn->ep}, job,
+                       window->live.series.next_row);
         status = kr_live_apply(&window->live, &turn->rig->engine, job->change, &job->bar);
         /* Older than what the window keeps: the ledger keeps more. */
         if (status == -ENOENT || status == -EEXIST || status == -ERANGE)
@@ -131,6 +156,7 @@ static void reset(struct kd_window *window)
 {
     if (window->made)
         kr_live_free(&window->live);
+    kd_scoring_forget(&window->scoring);
     window->made = false;
     window->status = 0;
 }
@@ -160,6 +186,7 @@ static void forecast(struct kd_window *window, const struct kd_turn *turn, const
         .symbol = turn->symbol,
         .interval = turn->interval,
         .settings = &window->settings,
+        .scoring = &window->scoring,
         .overlay = forming ? &job->bar : NULL,
         .ep = turn->ep,
         .seq = window->seq + 1,
@@ -192,7 +219,7 @@ static void forecast(struct kd_window *window, const struct kd_turn *turn, const
         if (is_fault(status))
             window->status = status;
     }
-    kd_outbox_put(turn->outbox, result);
+    hand_over(window, turn, result);
 }
 
 void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const struct kd_job *jobs)
@@ -220,6 +247,8 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
         case KD_JOB_SETTINGS:
             kd_settings_free(&window->settings);
             kd_settings_copy(&window->settings, job->settings);
+            tale.n_recalibrated +=
+                kd_scoring_configure(&window->scoring, turn->model, turn->live, &window->settings);
             break;
         case KD_JOB_RESET:
             reset(window);
@@ -243,6 +272,6 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
     if (last->kind == KD_JOB_FORMING && !turn->behind)
         forecast(window, turn, last, &tale);
     if (tale.n_settled || tale.n_asked || tale.n_skipped || tale.n_gap_epochs ||
-        tale.n_revision_epochs)
+        tale.n_revision_epochs || tale.n_recalibrated || window->scoring.messages.size)
         report(window, turn, &tale, 0, NULL);
 }

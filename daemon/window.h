@@ -7,11 +7,13 @@
 #include "daemon/job.h"
 #include "daemon/outbox.h"
 #include "daemon/rig.h"
+#include "daemon/scoring.h"
 
 struct kd_window {
     struct kr_live live;
     bool made;                   /* live is there: with the first job */
     struct kd_settings settings; /* in force for the next job */
+    struct kd_scoring scoring;   /* made with live */
     struct kd_marks marks;
     uint64_t seq; /* of the last forecast */
     uint64_t n_resets;

@@ -136,13 +136,13 @@ static void questions(void)
         {{"symbols"},
          "SYMBOL           INTERVAL STATE        MODE              ROW    EPOCH  LAST              "
          "   "
-         "         CLOSE  CALIBRATION\n"
+         "         CLOSE  CALIBRATION      SCORED   SKILL   COVER\n"
          "AAA              5m       LIVE                             0        0  "
          "2024-01-31T09:30:00Z "
-         "         10.25  \n"
+         "         10.25                        -       -       -\n"
          "BBB              5m       LIVE                             0        0  "
          "2024-01-31T09:30:00Z "
-         "         10.25  \n"},
+         "         10.25                        -       -       -\n"},
         {{"snapshot", "AAA", "--interval", "5m"}, "{\"horizon\":-1,\"T\":-1.0}\n"},
         {{"forecast", "AAA", "--interval", "5m", "--horizon", "5000", "--temperature", "0.5"},
          "{\"horizon\":5000,\"T\":0.5}\n"},

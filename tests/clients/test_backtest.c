@@ -388,6 +388,86 @@ static void calibrated(void)
     json_decref(json);
 }
 
+/* What is learned in the history changes no raw number, and makes the first origins calibrated. */
+static void history_teaches(void)
+{
+    static const char *const raw[] = {"crps", "crps_rw", "skill", "cover90_raw", "pit_p"};
+    const char *csv = simulate("history.csv", "260", "11");
+    json_t *without, *with;
+    struct line line;
+
+    start_line(&line, "backtest", PICO);
+    add(&line, "--bars", csv);
+    add(&line, "--lookback", "200");
+    add(&line, "--horizon", "2");
+    add(&line, "--every", "5");
+    add(&line, "--paths", "8");
+    add(&line, "--mode", "exact");
+    add(&line, "--calendar", "24x7");
+    add(&line, "--learn-every", "0");
+    without = run_json(&line);
+    line.words[line.n - 1] = "1";
+    with = run_json(&line);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(without, "origins")), 12);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(with, "origins")), 12);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(without, "calibrated_origins")), 0);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(with, "calibrated_origins")), 12);
+    for (size_t h = 1; h <= 2; h++) {
+        for (size_t i = 0; i < KR_ARRAY_LENGTH(raw); i++)
+            CU_ASSERT_EQUAL(number(horizon_at(with, h), raw[i]),
+                            number(horizon_at(without, h), raw[i]));
+        CU_ASSERT_NOT_EQUAL(number(horizon_at(with, h), "skill_cal"),
+                            number(horizon_at(without, h), "skill_cal"));
+    }
+    json_decref(without);
+    json_decref(with);
+}
+
+/* Two modes side by side: a mode is no distance from itself; anchored and exact are apart by what is told. */
+static void compared(void)
+{
+    const char *csv = simulate("compared.csv", "260", "12");
+    struct line line;
+    struct kt_run run;
+    json_t *json;
+
+    start_line(&line, "backtest", PICO);
+    add(&line, "--bars", csv);
+    add(&line, "--lookback", "128");
+    add(&line, "--horizon", "6");
+    add(&line, "--paths", "16");
+    add(&line, "--calendar", "24x7");
+    add(&line, "--mode", "exact");
+    add(&line, "--compare", "exact");
+    json = run_json(&line);
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(json, "modes")), 2);
+    CU_ASSERT_EQUAL_FATAL(json_array_size(json_object_get(json, "distance")), 6);
+    for (size_t i = 0; i < 6; i++)
+        CU_ASSERT_EQUAL(number(json_array_get(json_object_get(json, "distance"), i), "worst"), 0);
+    json_decref(json);
+    line.words[line.n - 1] = "anchored";
+    json = run_json(&line);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(
+                               json_array_get(json_object_get(json, "modes"), 0), "mode")),
+                           "exact");
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(
+                               json_array_get(json_object_get(json, "modes"), 1), "mode")),
+                           "anchored");
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *row = json_array_get(json_object_get(json, "distance"), i);
+
+        CU_ASSERT_EQUAL(json_integer_value(json_object_get(row, "h")), (json_int_t)i + 1);
+        CU_ASSERT_TRUE(number(row, "median") > 0 && number(row, "median") <= number(row, "worst"));
+    }
+    CU_ASSERT_TRUE(number(json_object_get(json, "drift"), "epochs") >= 2);
+    json_decref(json);
+    run = run_line(&line, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "\nanchored against exact: "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, ": mode exact, "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, ": mode anchored, "));
+    kt_run_free(&run);
+}
+
 /* The table has the numbers of the JSON, chosen horizons first. */
 static void table(void)
 {
@@ -529,6 +609,8 @@ int main(void)
         {"numbers recomputed", recomputed},
         {"a market at rest", at_rest},
         {"calibrated", calibrated},
+        {"the history teaches", history_teaches},
+        {"two modes side by side", compared},
         {"table", table},
         {"SVG", plot},
         {"refused", refused},

@@ -1116,6 +1116,7 @@ static void status(void)
 {
     static const struct kw_count rejected[] = {{"bad_type", 2}, {"high_low", 1}};
     static const struct kw_count streams[] = {{"live", 5}};
+    static const struct kw_count trust[] = {{"uncalibrated", 3}, {"warming", 2}};
     static const struct {
         const char *key;
         uint64_t value;
@@ -1150,7 +1151,15 @@ static void status(void)
         .version = "0.1.0",
         .model_name = "pico",
         .isa = "generic",
+        .trust = trust,
+        .n_trust = 2,
+        .scored = 30,
+        .unscored = 31,
+        .recalibrated = 32,
+        .skill = 0.25,
+        .skill_cal = NAN,
     };
+    const msgpack_object *part;
     msgpack_unpacked unpacked;
     msgpack_sbuffer out;
 
@@ -1161,7 +1170,7 @@ static void status(void)
     CU_ASSERT_STRING_EQUAL(keys_of(&unpacked.data),
                            "v ep seq pub uptime_s received accepted rejected forecasts skipped "
                            "epoch_waited lag_us backlog streams rss_bytes duplicates forming "
-                           "window_slid events_dropped version model isa ");
+                           "window_slid events_dropped version model isa trust ");
     for (size_t i = 0; i < KR_ARRAY_LENGTH(expected); i++)
         KT_CHECK(kronosd_get_uint(&unpacked.data, expected[i].key, 99) == expected[i].value, "%s",
                  expected[i].key);
@@ -1173,6 +1182,88 @@ static void status(void)
     expect_text(&unpacked.data, "version", "0.1.0");
     expect_text(&unpacked.data, "model", "pico");
     expect_text(&unpacked.data, "isa", "generic");
+    part = kronosd_get(&unpacked.data, "trust");
+    CU_ASSERT_STRING_EQUAL(keys_of(part),
+                           "uncalibrated warming scored unscored recalibrated skill skill_cal ");
+    CU_ASSERT_EQUAL(kronosd_get_uint(part, "warming", 0), 2);
+    CU_ASSERT_EQUAL(kronosd_get_uint(part, "scored", 0), 30);
+    CU_ASSERT_EQUAL(kronosd_get_uint(part, "unscored", 0), 31);
+    CU_ASSERT_EQUAL(kronosd_get_uint(part, "recalibrated", 0), 32);
+    CU_ASSERT_EQUAL(kronosd_get_real(part, "skill", 0), 0.25);
+    CU_ASSERT_EQUAL(kronosd_get(part, "skill_cal")->type, MSGPACK_OBJECT_NIL);
+    msgpack_unpacked_destroy(&unpacked);
+    msgpack_sbuffer_destroy(&out);
+}
+
+static void score(void)
+{
+    const bool hit[] = {false, true}, hit_cal[] = {true, false};
+    const double levels[] = {0.25, 0.75}, pinball[] = {0.5, 0.125};
+    const struct kr_score scored = {.as_of_ns = T0,
+                                    .t_ns = T0 + 5,
+                                    .step = 6,
+                                    .y = -0.5,
+                                    .crps = 1.5,
+                                    .crps_cal = 1.25,
+                                    .crps_rw = 2.5,
+                                    .crps_still = 0.5,
+                                    .pit = 0.0625,
+                                    .pit_cal = 0.125,
+                                    .hit = hit,
+                                    .hit_cal = hit_cal,
+                                    .pinball = pinball,
+                                    .n = 9,
+                                    .skill = 0.375,
+                                    .skill_cal = 0.4375,
+                                    .status = KR_WARMING};
+    const struct {
+        const char *key;
+        double value;
+    } reals[] = {
+        {"crps", 1.5},       {"crps_rw", 2.5},   {"pit", 0.0625},
+        {"skill", 0.375},    {"y", -0.5},        {"crps_cal", 1.25},
+        {"crps_still", 0.5}, {"pit_cal", 0.125}, {"skill_cal", 0.4375},
+    };
+    const struct kw_score message = {.symbol = "A",
+                                     .interval = "1h",
+                                     .ep = 1,
+                                     .seq = 2,
+                                     .score = &scored,
+                                     .levels = levels,
+                                     .n_levels = 2};
+    const msgpack_object *root, *part;
+    msgpack_unpacked unpacked;
+    msgpack_sbuffer out;
+
+    msgpack_sbuffer_init(&out);
+    msgpack_unpacked_init(&unpacked);
+    CU_ASSERT_EQUAL(kw_encode_score(&out, &message), 0);
+    CU_ASSERT_EQUAL_FATAL(kronosd_unpack(out.data, out.size, &unpacked), 0);
+    root = &unpacked.data;
+    CU_ASSERT_STRING_EQUAL(keys_of(root),
+                           "v sym iv ep seq as_of t h crps crps_rw pit hit n skill y status "
+                           "crps_cal crps_still pit_cal hit_cal skill_cal levels pinball "
+                           "stratified ");
+    expect_text(root, "sym", "A");
+    expect_text(root, "iv", "1h");
+    CU_ASSERT_EQUAL(kronosd_get_uint(root, "ep", 0), 1);
+    CU_ASSERT_EQUAL(kronosd_get_uint(root, "seq", 0), 2);
+    CU_ASSERT_EQUAL(kronosd_get_int(root, "as_of", 0), T0);
+    CU_ASSERT_EQUAL(kronosd_get_int(root, "t", 0), T0 + 5);
+    CU_ASSERT_EQUAL(kronosd_get_uint(root, "h", 0), 7);
+    CU_ASSERT_EQUAL(kronosd_get_uint(root, "n", 0), 9);
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(reals); i++)
+        KT_CHECK(kronosd_get_real(root, reals[i].key, 99) == reals[i].value, "%s", reals[i].key);
+    part = kronosd_get(root, "hit");
+    CU_ASSERT_EQUAL_FATAL(kronosd_length(part), 2);
+    CU_ASSERT_TRUE(!part->via.array.ptr[0].via.boolean && part->via.array.ptr[1].via.boolean);
+    part = kronosd_get(root, "hit_cal");
+    CU_ASSERT_EQUAL_FATAL(kronosd_length(part), 2);
+    CU_ASSERT_TRUE(part->via.array.ptr[0].via.boolean && !part->via.array.ptr[1].via.boolean);
+    CU_ASSERT_EQUAL(kronosd_at_real(kronosd_get(root, "levels"), 1), 0.75);
+    CU_ASSERT_EQUAL(kronosd_at_real(kronosd_get(root, "pinball"), 0), 0.5);
+    expect_text(root, "status", "warming");
+    CU_ASSERT_FALSE(kronosd_get_bool(root, "stratified", true));
     msgpack_unpacked_destroy(&unpacked);
     msgpack_sbuffer_destroy(&out);
 }
@@ -1243,6 +1334,7 @@ int main(void)
         {"paths", paths},
         {"an event", event},
         {"status", status},
+        {"a score", score},
         {"no memory", memory},
         {"topics", topics},
         {"names", names},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/draw.h"
+#include "core/score.h"
 #include "tests/tap.h"
 
 #include <math.h>
@@ -79,12 +80,59 @@ static void range_and_spread(void)
     CU_ASSERT_DOUBLE_EQUAL(squares / (double)n, 1 / 3.0, 5 * 0.2981 / sqrt((double)n));
 }
 
+/* One path in each stratum; and each path's own uniforms are uniform, and independent from step to step. */
+static void strata(void)
+{
+    enum { N = 24, ROUNDS = 4000, BINS = 12 };
+    static double before[N];
+    uint64_t counts[N][BINS] = {{0}};
+    double product = 0, worst = 0;
+    struct kr_rank ranks[N];
+
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        double u[N];
+        unsigned seen = 0;
+
+        kr_draw_strata(10, 60000000000 * (int64_t)(round / 4), round % 4, round & 1, N, ranks, u);
+        for (size_t path = 0; path < N; path++) {
+            CU_ASSERT_FATAL(u[path] >= 0 && u[path] < 1);
+            seen |= 1u << (unsigned)(u[path] * N);
+            counts[path][(size_t)(u[path] * BINS)]++;
+            product += (u[path] - 0.5) * (before[path] - 0.5) * (round > 0);
+            before[path] = u[path];
+        }
+        CU_ASSERT_EQUAL(seen, (1u << N) - 1);
+    }
+    for (size_t path = 0; path < N; path++) {
+        double statistic;
+
+        worst = fmax(worst, -log10(kr_uniform_p(counts[path], BINS, &statistic)));
+    }
+    kt_note("chi-square of %d paths: least p 1e-%.1f; correlation from step to step %+.4f", N,
+            worst, 12 * product / (N * (ROUNDS - 1)));
+    CU_ASSERT_TRUE(worst < 4); /* the least of 24 */
+    CU_ASSERT_TRUE(fabs(12 * product / (N * (ROUNDS - 1))) < 4 / sqrt((double)N * ROUNDS));
+}
+
+/* Within its stratum a path is where it is without strata; one path alone is unchanged. */
+static void strata_address(void)
+{
+    struct kr_rank ranks[5];
+    double u[5];
+
+    kr_draw_strata(3, 77, 2, 1, 5, ranks, u);
+    for (uint32_t path = 0; path < 5; path++)
+        CU_ASSERT_DOUBLE_EQUAL(5 * u[path] - floor(5 * u[path]), kr_draw(3, 77, path, 2, 1), 1e-12);
+    kr_draw_strata(3, 77, 2, 1, 1, ranks, u);
+    CU_ASSERT_EQUAL(u[0], kr_draw(3, 77, 0, 2, 1));
+}
+
 int main(void)
 {
     static const struct kt_test tests[] = {
-        {"Philox known answers", known_answers},
-        {"addressed draws", addresses},
-        {"range and spread", range_and_spread},
+        {"Philox known answers", known_answers}, {"addressed draws", addresses},
+        {"range and spread", range_and_spread},  {"strata", strata},
+        {"addresses of strata", strata_address},
     };
 
     return kt_main("draw", tests, KR_ARRAY_LENGTH(tests));

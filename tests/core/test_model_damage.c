@@ -107,6 +107,21 @@ static void configurations(void)
          "attention_window: expected an integer from 0"},
         {KT_TOKENIZER, "{", "{\"attention_window\": 16777217,", -EBADMSG,
          "attention_window: expected an integer from 0"},
+        {KT_PREDICTOR, "{", "{\"calibration_prior\": 3,", -EBADMSG,
+         "calibration_prior: expected an object, found 3"},
+        {KT_PREDICTOR, "{", "{\"calibration_prior\": {\"scale\": [1, 1, 1]},", -EBADMSG,
+         "calibration_prior: scale: expected 4 numbers, found a list"},
+        {KT_PREDICTOR, "{", "{\"calibration_prior\": {\"scale\": [1, 1, null, 1]},", -EBADMSG,
+         "calibration_prior: scale: expected a number, found null"},
+        {KT_PREDICTOR, "{",
+         "{\"calibration_prior\": {\"scale\": [1, 1, 1, 1], \"shift\": [0, 0, 0, 0], "
+         "\"follow\": [1, 1, 1, 1], \"scale_weight\": 6, \"shift_weight\": \"x\"},",
+         -EBADMSG, "calibration_prior: shift_weight: expected a number, found \"x\""},
+        {KT_PREDICTOR, "{",
+         "{\"calibration_prior\": {\"scale\": [1, 1, 9, 1], \"shift\": [0, 0, 0, 0], "
+         "\"follow\": [1, 1, 1, 1], \"scale_weight\": 6, \"shift_weight\": 4, "
+         "\"follow_weight\": 16},",
+         -EBADMSG, "calibration_prior: "},
     };
 
     kt_restore_all();
@@ -133,6 +148,10 @@ static void extensions(void)
         "{\"norm_bars\": 64, \"norm_decay\": 0.97, \"norm_fast\": 0.9, \"norm_slow\": 0.99, "
         "\"norm_unit\": 0.6, \"norm_floor\": 1e-6, \"norm_clip\": 4, \"norm_cap\": 8, "
         "\"norm_volume\": 0.02,";
+    static const char prior[] =
+        "{\"calibration_prior\": {\"scale\": [1, 2, 3, 4], \"shift\": [0, 1, -1, 0.5], "
+        "\"follow\": [1, 0.5, 0.25, 0], \"scale_weight\": 6, \"shift_weight\": 400, "
+        "\"follow_weight\": 16},";
     static const char defaults[] =
         "{\"normaliser\": \"levels\", \"attention_window\": 0, \"beta2\": [1, 2],";
     struct kr_model *model;
@@ -155,6 +174,19 @@ static void extensions(void)
     model = kt_loads();
     CU_ASSERT_PTR_NOT_NULL_FATAL(model);
     CU_ASSERT_EQUAL(model->attention_window, 20);
+    CU_ASSERT_EQUAL(memcmp(&model->prior, &kr_prior_identity, sizeof(model->prior)), 0);
+    kr_model_free(&model);
+    /* where calibration begins */
+    kt_restore_all();
+    kt_replace(KT_PREDICTOR, "{", prior);
+    model = kt_loads();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(model);
+    CU_ASSERT_EQUAL(model->prior.scale[3], 4);
+    CU_ASSERT_EQUAL(model->prior.shift[2], -1);
+    CU_ASSERT_EQUAL(model->prior.follow[1], 0.5);
+    CU_ASSERT_EQUAL(model->prior.scale_weight, 6);
+    CU_ASSERT_EQUAL(model->prior.shift_weight, 400);
+    CU_ASSERT_EQUAL(model->prior.follow_weight, 16);
     kr_model_free(&model);
 
     kt_restore_all();

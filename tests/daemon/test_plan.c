@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/plan.h"
+#include "daemon/scoring.h"
 
 #include "core/pool.h"
 #include "core/series.h"
@@ -47,7 +48,7 @@ static void sums(void)
     CU_ASSERT_TRUE(live.growth > 66 && live.growth <= 88);
     live.growth = 88; /* the plan knows no stream's shortening */
     stream = kr_live_size_bytes(model, &live) + kr_series_size_bytes(1024) +
-             2 * kd_plan_forecast_message(24, 7);
+             kd_scoring_bytes(&settings) + 2 * kd_plan_forecast_message(24, 7);
     CU_ASSERT_TRUE(plan.stream_bytes > stream && plan.stream_bytes <= stream + 8192);
     kd_plan_generator(config, model, &size, &n_levels, &visible);
     CU_ASSERT_TRUE(size.max_paths == 32 && size.max_horizon == 24 && size.max_context == 512);

@@ -9,9 +9,9 @@
 
 #define FEW  200
 #define MANY 500
-/* Results in flight are a matter of timing, and their buffers grow to the longest message; far fewer than one
- * a bar. */
-#define IN_FLIGHT 40
+/* How many results are in flight at once is a matter of timing (on a machine that hardly gets to run: 60), and
+ * their buffers grow to the longest message. One allocation a bar would be MANY - FEW. */
+#define IN_FLIGHT ((MANY - FEW) / 2)
 
 /* Bars one by one, each forecast awaited. Return: allocations of the daemon from start to end. */
 static size_t allocations(const char *more, size_t n_bars)
@@ -48,8 +48,7 @@ static void same(const char *name, const char *more)
 
     kt_note("%s: %zu allocations in a run of %d bars, %zu in one of %d", name, few, FEW, many,
             MANY);
-    KT_CHECK(many <= few + IN_FLIGHT && few <= many + IN_FLIGHT && few > 100, "%s: %zu and %zu",
-             name, few, many);
+    KT_CHECK(many < few + IN_FLIGHT && few > 100, "%s: %zu and %zu", name, few, many);
 }
 
 /* Epochs change meanwhile. */
