@@ -115,6 +115,24 @@ json_t *kc_backtest_object(const struct kc_backtest *backtest,
                            const char *file); /* NULL: no memory */
 int kc_backtest_json(FILE *stream, const struct kc_backtest *backtest,
                      const char *file) kr_must_check;
+
+/* Means over files at one step: each file's own number first, then their mean; files without one do not
+ * count; NaN where no file has one. */
+struct kc_backtest_means {
+    double skill, skill_cal, least_skill, least_skill_cal, cover90_raw, cover90_cal;
+    size_t n_scored, n_cal; /* files behind skill, behind cover90_cal */
+};
+/* Of files [n], n >= 1, all of the same n_steps. */
+void kc_backtest_mean(const struct kc_backtest *files, size_t n, size_t step,
+                      struct kc_backtest_means *ret);
+/* The closing table; and all of it as one line of JSON: `files`, one object each as kc_backtest_json() has
+ * it, and `mean` {files, origins, calibrated_origins, horizons [{h, skill, skill_cal, least_skill,
+ * least_skill_cal, cover90_raw, cover90_cal, scored_files, calibrated_files}]}. names [n]. Return: 0, -EIO,
+ * -ENOMEM. */
+int kc_backtest_means_text(FILE *stream, const struct kc_backtest *files, size_t n) kr_must_check;
+int kc_backtest_means_json(FILE *stream, const struct kc_backtest *files, size_t n,
+                           const char *const *names) kr_must_check;
+
 /* Fan of the last forecast, coverage, PIT histogram. Return: 0, -EIO, -ENOMEM. */
 int kc_backtest_plot(FILE *stream, const struct kc_backtest *backtest,
                      const struct kc_backtest_config *config, const struct kc_input *input,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum format { TEXT, JSON };
@@ -14,6 +15,7 @@ static const char *const stamps[] = {"open", "close", NULL};
 static const char *const modes[] = {"auto", "exact", "anchored", "rolling", NULL};
 
 #define MOST_HORIZON 10000
+#define MOST_FILES   1024
 
 struct settings {
     const char *predictor, *tokenizer, *plot, *output;
@@ -28,10 +30,14 @@ struct settings {
 /* Everything that is freed in the end. */
 struct command {
     struct settings settings;
+    const char *files[MOST_FILES + 1]; /* [n_files], --bars first */
+    size_t n_files;
     struct kr_model *model;
-    struct kc_source source;
-    struct kc_backtest backtest, other; /* other: of --compare */
+    struct kc_source source;      /* of the file at work; in the end the last one's */
+    struct kc_backtest *backtest; /* [n_files] */
+    struct kc_backtest other;     /* of --compare */
     struct kc_progress progress;
+    char label[64];
 };
 
 static int load_model(struct command *command)
@@ -45,10 +51,12 @@ static int load_model(struct command *command)
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
 
-static int open_source(struct command *command)
+static int open_source(struct command *command, const char *file)
 {
     struct settings *settings = &command->settings;
 
+    kc_source_close(&command->source);
+    settings->source.bars = file;
     settings->source.stamp = settings->stamp ? KR_STAMP_CLOSE : KR_STAMP_OPEN;
     settings->source.interval = settings->interval_given ? &settings->interval : NULL;
     settings->source.time_unit = settings->unit_given ? kc_time_units[settings->time_unit] : NULL;
@@ -72,7 +80,7 @@ static int run_mode(struct command *command, size_t mode, struct kc_backtest *re
     config->interval = command->settings.interval.text;
     config->progress = on_bar;
     config->context = &command->progress;
-    kc_progress_start(&command->progress, "backtest", "bars", command->source.input.n);
+    kc_progress_start(&command->progress, command->label, "bars", command->source.input.n);
     r = kc_backtest_run(ret, command->model, config, &command->source, &error);
     kc_progress_end(&command->progress);
     return r == -EINVAL ? kc_fail(KC_CONFIG, "%s", error.text)
@@ -80,30 +88,65 @@ static int run_mode(struct command *command, size_t mode, struct kc_backtest *re
                         : 0;
 }
 
-static int run(struct command *command)
+static int run_file(struct command *command, size_t i)
 {
-    int status = run_mode(command, command->settings.mode, &command->backtest);
+    int status = open_source(command, command->files[i]);
 
+    if (command->n_files > 1)
+        snprintf(command->label, sizeof(command->label), "backtest %zu/%zu", i + 1,
+                 command->n_files);
+    else
+        snprintf(command->label, sizeof(command->label), "backtest");
+    if (!status)
+        status = run_mode(command, command->settings.mode, &command->backtest[i]);
     if (!status && command->settings.compares)
         status = run_mode(command, command->settings.other_mode, &command->other);
     return status;
 }
 
+static int run(struct command *command)
+{
+    int status = 0;
+
+    command->backtest = calloc(command->n_files, sizeof(*command->backtest));
+    if (!command->backtest)
+        return kc_fail(KC_SYSTEM, "out of memory");
+    for (size_t i = 0; i < command->n_files && !status; i++)
+        status = run_file(command, i);
+    return status;
+}
+
 /* Output */
+
+static int write_one(const struct command *command, FILE *stream)
+{
+    const struct settings *settings = &command->settings;
+    const char *file = command->files[0];
+
+    if (settings->compares)
+        return settings->format == JSON
+                   ? kc_backtest_compare_json(stream, command->backtest, &command->other, file)
+                   : kc_backtest_compare_text(stream, command->backtest, &command->other,
+                                              &settings->backtest, file);
+    return settings->format == JSON
+               ? kc_backtest_json(stream, command->backtest, file)
+               : kc_backtest_text(stream, command->backtest, &settings->backtest, file);
+}
 
 static int write_tables(const struct command *command, FILE *stream)
 {
     const struct settings *settings = &command->settings;
-    const char *file = settings->source.bars;
+    int r = 0;
 
-    if (settings->compares)
-        return settings->format == JSON
-                   ? kc_backtest_compare_json(stream, &command->backtest, &command->other, file)
-                   : kc_backtest_compare_text(stream, &command->backtest, &command->other,
-                                              &settings->backtest, file);
-    return settings->format == JSON
-               ? kc_backtest_json(stream, &command->backtest, file)
-               : kc_backtest_text(stream, &command->backtest, &settings->backtest, file);
+    if (command->n_files == 1)
+        return write_one(command, stream);
+    if (settings->format == JSON)
+        return kc_backtest_means_json(stream, command->backtest, command->n_files, command->files);
+    for (size_t i = 0; i < command->n_files && r == 0; i++) {
+        r = kc_backtest_text(stream, &command->backtest[i], &settings->backtest, command->files[i]);
+        fputc('\n', stream);
+    }
+    return r < 0 ? r : kc_backtest_means_text(stream, command->backtest, command->n_files);
 }
 
 static int write_numbers(const struct command *command)
@@ -130,23 +173,27 @@ static int write_plot(const struct command *command)
     status = kc_open_output(settings->plot, &stream);
     if (status)
         return status;
-    r = kc_backtest_plot(stream, &command->backtest, &settings->backtest, &command->source.input,
-                         settings->source.bars);
+    r = kc_backtest_plot(stream, command->backtest, &settings->backtest, &command->source.input,
+                         command->files[0]);
     status = kc_close_output(settings->plot, &stream);
     return r == -ENOMEM && !status ? kc_fail(KC_SYSTEM, "out of memory") : status;
 }
 
 /* The command line */
 
-static int check(char **argv, const struct settings *settings)
+static int check(char **argv, const struct command *command)
 {
+    const struct settings *settings = &command->settings;
     struct kr_error error;
 
     if (!settings->predictor != !settings->tokenizer)
         return kc_usage_error(argv, "expected --predictor DIR and --tokenizer DIR, found %s",
                               settings->predictor ? "no --tokenizer" : "no --predictor");
-    if (!settings->source.bars)
+    if (command->n_files == 0)
         return kc_usage_error(argv, "expected --bars FILE, found none");
+    if (command->n_files > 1 && (settings->plot || settings->compares))
+        return kc_usage_error(argv, "--%s: expected one file of bars, found %zu",
+                              settings->plot ? "plot" : "compare", command->n_files);
     if (kr_sampling_check(&settings->backtest.sampling, &error) < 0)
         return kc_usage_error(argv, "%s", error.text);
     return 0;
@@ -157,8 +204,6 @@ static int backtest_all(struct command *command)
     int status = load_model(command);
 
     if (!status)
-        status = open_source(command);
-    if (!status)
         status = run(command);
     if (!status)
         status = write_numbers(command);
@@ -167,7 +212,9 @@ static int backtest_all(struct command *command)
 
 static void close_all(struct command *command)
 {
-    kc_backtest_free(&command->backtest);
+    for (size_t i = 0; command->backtest && i < command->n_files; i++)
+        kc_backtest_free(&command->backtest[i]);
+    free(command->backtest);
     kc_backtest_free(&command->other);
     kc_source_close(&command->source);
     kr_model_free(&command->model);
@@ -244,13 +291,22 @@ int kc_cmd_backtest(int argc, char **argv)
          NULL, NULL},
     };
     const struct kc_usage usage = {
-        .doc = "Walk forward over a file of bars: forecast, score, calibrate, as live.",
+        .arguments = "[FILE...]",
+        .doc = "Walk forward over files of bars: forecast, score, calibrate, as live. With more "
+               "than one file, the means over files close the output.",
         .options = options,
-        .n_options = KR_ARRAY_LENGTH(options)};
+        .n_options = KR_ARRAY_LENGTH(options),
+        .max_arguments = MOST_FILES};
     int status;
 
-    kc_parse(argc, argv, &usage, NULL, NULL);
-    status = check(argv, s);
+    kc_parse(argc, argv, &usage, command.files + 1, &command.n_files);
+    if (s->source.bars) {
+        command.files[0] = s->source.bars;
+        command.n_files++;
+    } else {
+        memmove(command.files, command.files + 1, command.n_files * sizeof(*command.files));
+    }
+    status = check(argv, &command);
     if (!status)
         status = backtest_all(&command);
     close_all(&command);

@@ -25,6 +25,7 @@ struct kr_bar {
     double v[KR_COLUMNS];  /* rounded to f32 only where the model reads them */
     struct kr_stamp stamp; /* of the stamp as delivered (open or close), local time */
     bool synthetic;        /* made to fill a gap, here or by the feed */
+    bool clipped; /* an input of it was clipped: set where it is encoded, by rolling states alone */
     int64_t rev;           /* revision, 0 for the first version */
 };
 

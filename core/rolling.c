@@ -36,7 +36,7 @@ static int64_t row_number(const struct kr_series *series, size_t index)
 static int encode(struct kr_live *live, struct kr_engine *engine, size_t first, size_t end)
 {
     const struct kr_returns *returns = &live->model->returns;
-    const struct kr_bar *bars = live->series.bars;
+    struct kr_bar *bars = live->series.bars;
     float x[KR_RING_SLACK * KR_COLUMNS];
     struct kr_stamp stamps[KR_RING_SLACK];
 
@@ -47,7 +47,7 @@ static int encode(struct kr_live *live, struct kr_engine *engine, size_t first, 
         for (size_t j = 0; j < n; j++) {
             size_t context = KR_MIN(i + j, returns->config.bars); /* bars before it that count */
 
-            live->clipped =
+            bars[i + j].clipped =
                 kr_returns_apply(returns, bars + i + j - context, context + 1, x + j * KR_COLUMNS);
             stamps[j] = bars[i + j].stamp;
         }
@@ -142,6 +142,15 @@ int kr_rolling_apply(struct kr_live *live, struct kr_engine *engine, enum kr_cha
     return -EINVAL;
 }
 
+/* Any of the last n bars. */
+static bool any_clipped(const struct kr_series *series, size_t n)
+{
+    for (size_t i = series->len - n; i < series->len; i++)
+        if (series->bars[i].clipped)
+            return true;
+    return false;
+}
+
 int kr_rolling_prepare(struct kr_live *live, struct kr_engine *engine,
                        struct kr_live_report *ret_report)
 {
@@ -157,7 +166,7 @@ int kr_rolling_prepare(struct kr_live *live, struct kr_engine *engine,
         .bars = seen,
         .win_t0_ns = live->series.bars[len - seen].t_ns,
         .anchor_n = KR_MIN(len, live->model->returns.config.bars),
-        .clipped = live->clipped,
+        .clipped = any_clipped(&live->series, seen),
     };
     return r;
 }

@@ -17,10 +17,10 @@ import kronos
 import train_predictor
 import train_tokenizer
 
-LENGTH = 416  # lookback, growth and horizon of the tests
+LENGTH = 216  # lookback 128, growth 64 and horizon 24 of the tests
 FULL = 1 << 20  # a window that everything is inside of
-TOKENIZER = dict(d_in=6, d_model=32, n_heads=2, ff_dim=96, n_enc_layers=2, n_dec_layers=2, s1_bits=8, s2_bits=8)
-PREDICTOR = dict(d_model=48, n_heads=4, ff_dim=96, n_layers=2, s1_bits=8, s2_bits=8, learn_te=True)
+TOKENIZER = dict(d_in=6, d_model=48, n_heads=2, ff_dim=128, n_enc_layers=2, n_dec_layers=2, s1_bits=10, s2_bits=10)
+PREDICTOR = dict(d_model=48, n_heads=4, ff_dim=96, n_layers=2, s1_bits=10, s2_bits=10, learn_te=True)
 
 
 def mirror(x):
@@ -68,22 +68,22 @@ def main():
     arg = argparse.ArgumentParser()
     arg.add_argument("data")
     arg.add_argument("output")
-    arg.add_argument("--tokenizer-minutes", type=float, default=3)
-    arg.add_argument("--minutes", type=float, default=8)
+    arg.add_argument("--tokenizer-minutes", type=float, default=5)
+    arg.add_argument("--minutes", type=float, default=9)
     arg.add_argument("--batch", type=int, default=6)
     arg.add_argument("--seed", type=int, default=5)
     a = arg.parse_args()
     torch.manual_seed(a.seed)
     generator = torch.Generator().manual_seed(a.seed)
     arrays = kronos.read_safetensors(a.data)
-    bars = torch.from_numpy(np.ascontiguousarray(arrays["bars"]))
+    bars = torch.from_numpy(np.array(arrays["bars"]))
     stamps = torch.from_numpy(data.stamps(arrays["t_ns"] // 10**9))
 
     tokenizer = kronos.Tokenizer(dict(TOKENIZER, attention_window=FULL))
     rms = [0.0]
 
     def reconstruct(done):
-        x, _ = batch_of(bars, stamps, 192, a.batch, generator)
+        x, _ = batch_of(bars, stamps, LENGTH, a.batch, generator)
         loss, fine, _, _ = train_tokenizer.losses(tokenizer, x, 0.05 * max(0.1, 1 - 1.2 * done))
         rms[0] = [round(v, 3) for v in fine.detach().sqrt().tolist()]
         return loss

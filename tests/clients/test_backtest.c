@@ -423,6 +423,80 @@ static void history_teaches(void)
     json_decref(with);
 }
 
+/* Several files: each as by itself, and means of files, not of origins. A market at rest is one of them. */
+static void several(void)
+{
+    static const char *const columns[] = {"skill", "skill_cal", "cover90_raw"};
+    char csv[2][512], flat[512], needle[64];
+    const char *names[3] = {csv[0], csv[1], flat};
+    json_t *all, *mean, *one[3];
+    struct line line;
+    struct kt_run run;
+    FILE *file;
+
+    snprintf(csv[0], sizeof(csv[0]), "%s", simulate("one.csv", "80", "5"));
+    snprintf(csv[1], sizeof(csv[1]), "%s", simulate("two.csv", "58", "6"));
+    snprintf(flat, sizeof(flat), "%s", kt_path("three.csv"));
+    file = fopen(flat, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    fprintf(file, "time,open,high,low,close,volume\n");
+    for (int i = 0; i < 50; i++)
+        fprintf(file, "2026-03-02 10:%02d:00,7,7,7,7,5\n", i);
+    fclose(file);
+    for (int i = 0; i < 3; i++) {
+        short_line(&line, "backtest", names[i]);
+        one[i] = run_json(&line);
+    }
+    short_line(&line, "backtest", csv[0]);
+    add(&line, csv[1], NULL);
+    add(&line, flat, NULL);
+    all = run_json(&line);
+    CU_ASSERT_EQUAL_FATAL(json_array_size(json_object_get(all, "files")), 3);
+    for (size_t i = 0; i < 3; i++)
+        CU_ASSERT_TRUE(json_equal(json_array_get(json_object_get(all, "files"), i), one[i]));
+    mean = json_object_get(all, "mean");
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(mean, "files")), 3);
+    CU_ASSERT_EQUAL(number(mean, "origins"), number(one[0], "origins") + number(one[1], "origins") +
+                                                 number(one[2], "origins"));
+    CU_ASSERT_NOT_EQUAL(number(one[0], "origins"), number(one[1], "origins"));
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(mean, "horizons")), STEPS);
+    for (size_t h = 1; h <= STEPS; h++) {
+        const json_t *row = horizon_at(mean, h);
+        double least = INFINITY;
+
+        for (size_t c = 0; c < KR_ARRAY_LENGTH(columns); c++) {
+            double sum = 0;
+
+            for (size_t i = 0; i < 3; i++)
+                sum += number(horizon_at(one[i], h), columns[c]);
+            CU_ASSERT_DOUBLE_EQUAL(number(row, columns[c]), sum / 3, 1e-12);
+        }
+        for (size_t i = 0; i < 3; i++)
+            least = fmin(least, number(horizon_at(one[i], h), "skill"));
+        CU_ASSERT_EQUAL(number(row, "least_skill"), least);
+        CU_ASSERT_EQUAL(number(row, "scored_files"), 3);
+        CU_ASSERT_EQUAL(number(row, "calibrated_files"), 0); /* too few outcomes in each */
+        CU_ASSERT_TRUE(json_is_null(json_object_get(row, "cover90_cal")));
+    }
+    run = run_line(&line, 0);
+    snprintf(needle, sizeof(needle), "\n   3 %+8.4f %+8.4f", number(horizon_at(mean, 3), "skill"),
+             number(horizon_at(mean, 3), "skill_cal"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.out, "\nMeans over 3 files, "));
+    /* the chosen horizons of the means are 1, 6, 12, 24 */
+    CU_ASSERT_PTR_NULL(strstr(strstr(run.out, "\nMeans"), needle));
+    snprintf(needle, sizeof(needle), "\n   1 %+8.4f %+8.4f", number(horizon_at(mean, 1), "skill"),
+             number(horizon_at(mean, 1), "skill_cal"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(strstr(run.out, "\nMeans"), needle));
+    kt_run_free(&run);
+    add(&line, "/nonexistent.csv", NULL);
+    run = run_line(&line, 66);
+    CU_ASSERT_STRING_EQUAL(run.out, "");
+    kt_run_free(&run);
+    for (int i = 0; i < 3; i++)
+        json_decref(one[i]);
+    json_decref(all);
+}
+
 /* Two modes side by side: a mode is no distance from itself; anchored and exact are apart by what is told. */
 static void compared(void)
 {
@@ -611,6 +685,7 @@ int main(void)
         {"calibrated", calibrated},
         {"the history teaches", history_teaches},
         {"two modes side by side", compared},
+        {"several files", several},
         {"table", table},
         {"SVG", plot},
         {"refused", refused},

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {"backtest", "drain",   "feed",    "forecast", "load",
-                                       "ping",     "predict", "reload",  "reset",    "simulate",
-                                       "snapshot", "status",  "symbols", "version",  "watch"};
+static const char *const commands[] = {
+    "backtest", "drain", "feed",     "forecast", "load",   "ping",    "plot",    "predict",
+    "reload",   "reset", "simulate", "snapshot", "status", "symbols", "version", "watch"};
 
 static void help(void)
 {
@@ -49,7 +49,7 @@ static void help(void)
 static void usage_errors(void)
 {
     static const struct {
-        const char *arguments[6];
+        const char *arguments[7];
         const char *words;
     } cases[] = {
         {{NULL}, "kronosctl: expected a command, found none"},
@@ -80,6 +80,11 @@ static void usage_errors(void)
         {{"watch", "--count", "0"}, "--count"},
         {{"snapshot"}, "expected SYMBOL, found none"},
         {{"snapshot", "X"}, "expected --interval IV, found none"},
+        {{"backtest"}, "expected --bars FILE, found none"},
+        {{"backtest", "a.csv", "--bars", "b.csv", "--plot", "x.svg"},
+         "--plot: expected one file of bars, found 2"},
+        {{"backtest", "a.csv", "b.csv", "--compare", "exact"},
+         "--compare: expected one file of bars, found 2"},
         {{"reset", "X"}, "expected --interval IV, found none"},
         {{"load", "a.csv", "--interval", "1m"}, "found no --symbol"},
         {{"load"}, "expected FILE, found none"},
