@@ -18,6 +18,7 @@
 #define LEAST_PAST 48
 #define MOST_STEPS 10000
 #define MOST_PAST  100000
+#define MOST_LAG   1024 /* bars that the last forecast may be behind */
 
 struct command {
     struct kc_ask ask;
@@ -28,7 +29,8 @@ struct command {
 
 /* What a forecast says of closes, out of its message. Arrays are in one piece of memory. */
 struct forecast {
-    size_t n_steps, n_levels, n_bands;
+    size_t n_steps, n_levels;
+    size_t n_bands, low[KC_FAN_BANDS], high[KC_FAN_BANDS]; /* levels of the bands, widest first */
     double levels[KC_MAX_LEVELS];
     bool calibrated; /* the fan is the calibrated reading, `raw` the widest band as sampled */
     char status[16];
@@ -55,6 +57,25 @@ static bool take_row(const msgpack_object *q, size_t row, size_t n_steps, double
     return true;
 }
 
+/* Central bands: a level and the one as far from the other end; the outermost two where there is none. */
+static void find_bands(struct forecast *forecast)
+{
+    size_t n = forecast->n_levels;
+
+    forecast->n_bands = 0;
+    for (size_t low = 0; low < n && forecast->levels[low] < 0.5; low++)
+        for (size_t high = n - 1; high > low && forecast->n_bands < KC_FAN_BANDS; high--)
+            if (fabs(forecast->levels[low] + forecast->levels[high] - 1) < 1e-9) {
+                forecast->low[forecast->n_bands] = low;
+                forecast->high[forecast->n_bands++] = high;
+            }
+    if (forecast->n_bands == 0) {
+        forecast->low[0] = 0;
+        forecast->high[0] = n - 1;
+        forecast->n_bands = 1;
+    }
+}
+
 /* Return: 0, or KC_UNAVAILABLE, KC_SYSTEM after the error line. */
 static int take_forecast(const struct command *command, const msgpack_object *root,
                          struct forecast *ret)
@@ -69,7 +90,6 @@ static int take_forecast(const struct command *command, const msgpack_object *ro
                        command->ask.endpoint);
     ret->n_steps = n_steps;
     ret->n_levels = n_levels;
-    ret->n_bands = KR_MIN(n_levels / 2, (size_t)KC_FAN_BANDS);
     ret->as_of_ns = kronosd_get_int(root, "as_of", 0);
     ret->n_outcomes = kronosd_get_uint(cal, "n", 0);
     kronosd_get_string(cal, "status", ret->status, sizeof(ret->status));
@@ -83,6 +103,7 @@ static int take_forecast(const struct command *command, const msgpack_object *ro
         ret->fan[level] = ret->memory + level * n_steps;
         whole &= take_row(q, level, n_steps, ret->fan[level]);
     }
+    find_bands(ret);
     ret->raw_low = ret->memory + n_levels * n_steps;
     ret->raw_high = ret->raw_low + n_steps;
     whole &= take_row(raw, 0, n_steps, ret->raw_low) &&
@@ -101,6 +122,11 @@ static size_t middle_of(const struct forecast *forecast)
         if (fabs(forecast->levels[i] - 0.5) < fabs(forecast->levels[best] - 0.5))
             best = i;
     return best;
+}
+
+static size_t most_past(const struct command *command, const struct forecast *forecast)
+{
+    return command->n_past ? command->n_past : KR_MAX(2 * forecast->n_steps, LEAST_PAST) + 1;
 }
 
 static int draw(const struct command *command, const struct forecast *forecast,
@@ -127,10 +153,11 @@ static int draw(const struct command *command, const struct forecast *forecast,
     for (size_t i = 0; i < bars->n; i++) /* the forecast may be older than the last bar */
         if (bars->t_ns[i] <= forecast->as_of_ns)
             past[n_past++] = bars->v[i][KR_CLOSE];
-    fan.past = past;
-    fan.n_past = n_past;
+    fan.n_past = KR_MIN(n_past, most_past(command, forecast));
+    fan.past = past + (n_past - fan.n_past);
     for (size_t band = 0; band < KC_FAN_BANDS; band++) {
-        size_t low = KR_MIN(band, forecast->n_bands - 1), high = forecast->n_levels - 1 - low;
+        size_t low = forecast->low[KR_MIN(band, forecast->n_bands - 1)];
+        size_t high = forecast->high[KR_MIN(band, forecast->n_bands - 1)];
 
         fan.low[band] = forecast->fan[low];
         fan.high[band] = forecast->fan[high];
@@ -184,11 +211,9 @@ static int plot(struct command *command)
         return kc_ask_failed(&command->ask, r, &error);
     status = take_forecast(command, root, &forecast);
     if (!status) {
-        size_t n_past =
-            command->n_past ? command->n_past : KR_MAX(2 * forecast.n_steps, LEAST_PAST) + 1;
-
-        r = kronosd_history(command->ask.control, command->symbol, interval, KRONOSD_LAST, n_past,
-                            kc_ask_ms(&command->ask), &bars, &error);
+        r = kronosd_history(command->ask.control, command->symbol, interval, KRONOSD_LAST,
+                            most_past(command, &forecast) + MOST_LAG, kc_ask_ms(&command->ask),
+                            &bars, &error);
         if (r < 0) {
             status = kc_ask_failed(&command->ask, r, &error);
         } else {

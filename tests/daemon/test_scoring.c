@@ -101,6 +101,7 @@ static void expect_forecast(struct twin *twin, bool final)
     const msgpack_object *cal, *t, *data;
     struct kr_published published;
     float bars[PATHS * HORIZON * KR_COLUMNS];
+    float bars[PATHS * HORIZON * KR_COLUMNS];
     int64_t due_ns[HORIZON];
     char status[16];
 
@@ -113,6 +114,7 @@ static void expect_forecast(struct twin *twin, bool final)
     CU_ASSERT_EQUAL_FATAL(data->via.bin.size, PATHS * HORIZON * KR_COLUMNS * sizeof(float));
     for (size_t i = 0; i < HORIZON; i++)
         due_ns[i] = t->via.array.ptr[i].via.i64;
+    memcpy(bars, data->via.bin.ptr, sizeof(bars));
     published = (struct kr_published){
         .as_of_ns = kronosd_get_int(forecast.root, "as_of", 0),
         .as_of_row = twin->next_row - final,
@@ -121,7 +123,7 @@ static void expect_forecast(struct twin *twin, bool final)
         .n_steps = HORIZON,
         .n_paths = PATHS,
         .due_ns = due_ns,
-        .paths = (const float *)(const void *)data->via.bin.ptr};
+        .paths = bars};
     CU_ASSERT_EQUAL_FATAL(final ? kr_trust_forecast(&twin->trust, &published, &entry)
                                 : kr_trust_read(&twin->trust, &published, &entry),
                           0);
