@@ -208,7 +208,7 @@ int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status)
 {
     struct kw_encoder encoder;
 
-    kw_begin(&encoder, out, 23);
+    kw_begin(&encoder, out, 24);
     kw_put_uint(&encoder, "v", KW_VERSION);
     kw_put_uint(&encoder, "ep", status->ep);
     kw_put_uint(&encoder, "seq", status->seq);
@@ -239,5 +239,6 @@ int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status)
     kw_put_uint(&encoder, "recalibrated", status->recalibrated);
     kw_put_real(&encoder, "skill", status->skill);
     kw_put_real(&encoder, "skill_cal", status->skill_cal);
+    counts(&encoder, "state", status->state, status->n_state);
     return kw_end(&encoder);
 }

@@ -174,9 +174,11 @@ struct kw_status {
     const char *version, *model_name, *isa;
     const struct kw_count *trust; /* streams by status of calibration, [n_trust] */
     size_t n_trust;
-    uint64_t scored, unscored; /* steps of forecasts */
-    uint64_t recalibrated;     /* calibrations that began anew */
-    double skill, skill_cal;   /* mean over streams that have scores; NaN: none has */
+    uint64_t scored, unscored;    /* steps of forecasts */
+    uint64_t recalibrated;        /* calibrations that began anew */
+    double skill, skill_cal;      /* mean over streams that have scores; NaN: none has */
+    const struct kw_count *state; /* [n_state]: of what is kept on disk; none where nothing is */
+    size_t n_state;
 };
 int kw_encode_status(msgpack_sbuffer *out, const struct kw_status *status);
 

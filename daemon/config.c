@@ -368,6 +368,22 @@ static int load_file(struct loader *loader, FILE *file, struct kr_error *error)
     return result;
 }
 
+/* Where the file says nothing, the unit may have: the first of its folders. */
+static int take_state_directory(struct kd_config *config, struct kr_error *error)
+{
+    const char *folders = getenv("STATE_DIRECTORY");
+    char *first;
+
+    if (!folders || !*folders || kd_config_is_set(config, "state", "directory"))
+        return 0;
+    first = strndup(folders, strcspn(folders, ":"));
+    if (!first)
+        return kr_error_set(error, -ENOMEM, "%s: out of memory", config->path);
+    free(config->state.directory);
+    config->state.directory = first;
+    return 0;
+}
+
 int kd_config_load(const char *path, struct kd_config **ret, struct kr_error *error)
 {
     struct loader *loader;
@@ -390,6 +406,8 @@ int kd_config_load(const char *path, struct kd_config **ret, struct kr_error *er
         fclose(file);
     if (result == 0)
         result = kd_config_check(loader->config, error);
+    if (result == 0)
+        result = take_state_directory(loader->config, error);
     if (result == 0)
         *ret = loader->config;
     else if (loader)

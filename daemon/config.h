@@ -14,6 +14,7 @@
 #include "core/calendar.h"
 #include "core/filter.h"
 #include "core/live.h"
+#include "daemon/store.h"
 
 #include <stdio.h>
 
@@ -95,7 +96,8 @@ struct kd_config {
         struct kd_list bind;
     } control;
     struct {
-        char *directory, *sync; /* refused until the daemon keeps a journal: always "" */
+        char *directory; /* "": nothing is kept; else as predictor */
+        enum kd_sync sync;
     } state;
     struct {
         char *server_secret, *allow_feed, *allow_subscribe, *allow_admin; /* refused: always "" */

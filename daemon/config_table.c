@@ -14,6 +14,7 @@ static const char *const stamps[] = {"open", "close", NULL};
 static const char *const formings[] = {"ignore", "overlay", NULL};
 static const char *const gaps[] = {"hold", "fill", "reanchor", NULL};
 static const char *const clocks[] = {"bars", "wall", NULL};
+static const char *const syncs[] = {"always", "interval", "off", NULL};
 static const char *const levels[] = {"err", "warning", "notice", "info", "debug", NULL};
 static const char *const targets[] = {"auto", "journal", "stderr", NULL};
 
@@ -155,10 +156,13 @@ const struct kd_key kd_keys[] = {
      "tcp://127.0.0.1:7412", .content = KD_BINDS,
      .doc = "Endpoints of the control socket; empty: none"},
 
-    {"state", "directory", KD_PATH, KD_LATER, IN_CONFIG(state.directory), "",
-     .doc = "Folder of the journal, which this version does not keep yet"},
-    {"state", "sync", KD_TEXT, KD_LATER, IN_CONFIG(state.sync), "",
-     .doc = "When the journal is synced, which this version does not keep yet"},
+    {"state", "directory", KD_PATH, 0, IN_CONFIG(state.directory), "", .values = "a folder",
+     .doc = "Folder in which the calibration of the streams outlives the daemon, made if its parent "
+            "is there; where it is not set, systemd's STATE_DIRECTORY; empty: nothing is kept"},
+    {"state", "sync", KD_CHOICE, 0, IN_CONFIG(state.sync), "interval", .choices = syncs,
+     .doc = "When changes are committed and on the disk: always at once, interval within a second, "
+            "off within a second but on the disk when the system likes, so that a power loss may "
+            "corrupt the file"},
 
     {"limits", "symbols", KD_COUNT, 0, IN_CONFIG(limits.symbols),
      "1000", RANGE(1, 100000), .unit = "streams",

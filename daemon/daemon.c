@@ -3,6 +3,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/intake.h"
+#include "daemon/keeper.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "daemon/results.h"
@@ -20,6 +21,8 @@
 #define MS INT64_C(1000000)
 /* How often a draining daemon looks whether it is done. */
 #define DRAIN_STEP_NS (20 * MS)
+/* What a slow disk gets to take the last changes, whatever draining took. */
+#define SAVE_NS (2000 * MS)
 /* What subscribers and askers get to take the last messages. */
 #define LINGER_MS 500
 /* Streams and prefixes beyond the admitted ones that get an event topic of their own. */
@@ -148,7 +151,7 @@ void kd_daemon_drain(struct kd_daemon *daemon, const char *why)
     daemon->end_ns = now_ns + daemon->config->limits.stop_ns;
     kd_say(KD_MSG_STOPPING, "stopping (%s): %zu bars wait", why, kd_pool_pending(&daemon->pool));
     kd_notify_stopping("stopping (%s)", why);
-    kd_notify_extend(daemon->config->limits.stop_ns + 2 * LINGER_MS * MS);
+    kd_notify_extend(daemon->config->limits.stop_ns + SAVE_NS + 2 * LINGER_MS * MS);
     kd_feed_pause(&daemon->feed, true);
     kd_requests_cancel(&daemon->requests);
     kd_loop_timer_set(daemon->loop, daemon->end_timer, now_ns);
@@ -181,6 +184,7 @@ void kd_daemon_finish(struct kd_daemon *daemon)
     n_left = kd_pool_pending(&daemon->pool);
     daemon->stuck = !kd_pool_stop(&daemon->pool, end_ns);
     daemon->stuck |= !kd_requests_stop(&daemon->requests, end_ns);
+    daemon->stuck |= !kd_keeper_finish(daemon, KR_MAX(end_ns, kd_mono_ns() + SAVE_NS));
     kd_results_take(daemon);
     kd_status_publish(daemon);
     kd_say(KD_MSG_STOPPED,
@@ -352,11 +356,15 @@ int kd_daemon_start(struct kd_daemon *daemon, struct kd_config **config, struct 
     }
     if (kd_streams_init(&daemon->streams, daemon->config->limits.symbols))
         return kr_error_set(error, -ENOMEM, "streams: no memory");
-    status = start_loop(daemon, error);
+    status = kd_keeper_open(daemon, error);
+    if (!status)
+        status = start_loop(daemon, error);
     if (!status)
         status = start_sockets(daemon, error);
     if (!status)
         status = start_compute(daemon, error);
+    if (!status)
+        status = kd_keeper_start(daemon, error);
     if (status)
         return status;
     status = kd_loop_fd(daemon->loop, daemon->outbox.fd, kd_results_take, daemon);
@@ -383,6 +391,7 @@ void kd_daemon_free(struct kd_daemon *daemon)
     kd_requests_free(&daemon->requests);
     kd_pool_stop(&daemon->pool, INT64_MAX);
     kd_pool_free(&daemon->pool);
+    kd_store_close(&daemon->store);
     kd_streams_free(&daemon->streams);
     for (size_t i = 0; daemon->rigs && i < daemon->plan.n_workers; i++)
         kd_rig_free(&daemon->rigs[i]);

@@ -25,6 +25,15 @@ enum kd_phase {
     KD_ENDING,   /* running turns end, nothing more is begun */
 };
 
+/* What is known of the store's doings; see keeper.h. */
+struct kd_keeping {
+    uint64_t failures, commits; /* when last looked at */
+    bool failing;
+    int64_t retry_ns;
+    uint64_t restored, stale, damaged; /* streams, since the start */
+    uint64_t unread;                   /* records */
+};
+
 struct kd_daemon {
     struct kd_config *config;
     struct kr_model *model; /* immutable, any thread */
@@ -51,6 +60,9 @@ struct kd_daemon {
     struct kd_notes notes;
     struct kd_counts counts;
     struct kd_topic *status_topic;
+
+    struct kd_store *store; /* NULL: nothing is kept */
+    struct kd_keeping keeping;
 
     struct kr_pool *spares;
     struct kd_rig *rigs; /* [plan.n_workers] */

@@ -45,7 +45,8 @@ static enum kw_reason find_or_admit(struct kd_daemon *daemon, const char *symbol
     const struct kd_admission admission = {.config = daemon->config,
                                            .model = daemon->model,
                                            .publish = &daemon->publish,
-                                           .spares = daemon->spares};
+                                           .spares = daemon->spares,
+                                           .store = daemon->store};
     enum kw_reason reason;
 
     *ret = kd_streams_find(&daemon->streams, symbol, interval->text);

@@ -13,6 +13,7 @@ enum kd_job_kind {
     KD_JOB_FORECAST, /* nothing new: forecast behind the last bar */
     KD_JOB_SETTINGS, /* other settings from here on (reload) */
     KD_JOB_RESET,    /* forget all bars */
+    KD_JOB_SAVE,     /* submit to the store what it has not got */
 };
 
 struct kd_job {

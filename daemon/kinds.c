@@ -27,6 +27,10 @@ static const struct {
     [KD_NOTE_REFUSED_TOO_MANY_SYMBOLS] = {"refused", "too_many_symbols", KD_MSG_DEBUG},
     [KD_NOTE_REFUSED_FAULTED] = {"refused", "faulted", KD_MSG_DEBUG},
     [KD_NOTE_RECALIBRATED_PARAMETERS] = {"recalibrated", "parameters", KD_MSG_NOTE},
+    [KD_NOTE_RECALIBRATED_DAMAGED] = {"recalibrated", "damaged", KD_MSG_NOTE},
+    [KD_NOTE_STATE_FAILED] = {"state", "failed", KD_MSG_DEBUG},
+    [KD_NOTE_STATE_UNREAD] = {"state", "unread", KD_MSG_NOTE},
+    [KD_NOTE_STATE_WRITTEN] = {"state", "written", KD_MSG_DEBUG},
 };
 
 const char *kd_note_kind(enum kd_note note)

@@ -29,6 +29,10 @@ enum kd_note {
     KD_NOTE_REFUSED_TOO_MANY_SYMBOLS,
     KD_NOTE_REFUSED_FAULTED,
     KD_NOTE_RECALIBRATED_PARAMETERS, /* of another model or sampling: learned anew */
+    KD_NOTE_RECALIBRATED_DAMAGED,    /* what was kept could not be read: learned anew */
+    KD_NOTE_STATE_FAILED,            /* of no stream: changes could not be written */
+    KD_NOTE_STATE_WRITTEN,           /* they can again */
+    KD_NOTE_STATE_UNREAD,            /* records of a stream that were damaged */
     KD_NOTE_QUARANTINED,             /* + enum kw_reason: one for each */
     KD_NOTES = KD_NOTE_QUARANTINED + KW_REASONS
 };

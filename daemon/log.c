@@ -50,6 +50,10 @@ static const struct {
     [KD_MSG_CONTROL] = {"control", "10d2a9edfed9424c807b06192d91ad99", LOG_INFO, false},
     [KD_MSG_WORKER_STALLED] = {"worker_stalled", "8f7daa9833314a12a2e3d0d8e00a537e", LOG_ERR,
                                false},
+    [KD_MSG_STATE] = {"state", "74948d11488f43d49121ee03fedc81d6", LOG_INFO, true},
+    [KD_MSG_STATE_FAILED] = {"state_failed", "03ca97a6bc844e6e92ba9297d5851ddd", LOG_ERR, false},
+    [KD_MSG_STATE_WRITTEN] = {"state_written", "4b865b30f9814f05bc01579195f4df0a", LOG_NOTICE,
+                              false},
     [KD_MSG_SOCKET] = {"socket", "782c23c66b7a433394878f0c53b48256", LOG_INFO, false},
 };
 

@@ -43,6 +43,9 @@ enum kd_message {
     KD_MSG_CONTROL,        /* a control request that changed or was denied something */
     KD_MSG_WORKER_STALLED, /* no step for longer than the watchdog allows */
     KD_MSG_SOCKET,         /* bound, connected, an error of the transport */
+    KD_MSG_STATE,          /* the state's file was opened */
+    KD_MSG_STATE_FAILED,   /* it cannot be written */
+    KD_MSG_STATE_WRITTEN,  /* it can again */
     KD_MSGS
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/live.h"
 #include "core/trust.h"
+#include "daemon/keep.h"
 
 #include <msgpack.h>
 #include <pthread.h>
@@ -26,7 +27,9 @@ struct kd_result {
     int64_t as_of_ns;
     uint64_t n_resets; /* of the stream's window so far: a result from before one is not kept */
     size_t n_settled;  /* jobs done on which the state REANCHORING waits */
-    size_t n_asked;    /* forecasts asked for (KD_JOB_FORECAST) that are done with */
+    bool has_kept;     /* the stream was looked for in the store; kept: what was there */
+    struct kd_restored kept;
+    size_t n_asked; /* forecasts asked for (KD_JOB_FORECAST) that are done with */
     bool has_standing;
     struct kr_standing standing; /* of the stream's calibration */
     /* since the result before */

@@ -201,6 +201,21 @@ static int refuse(const struct kd_config *config, size_t line, const char *patte
                         inner->text);
 }
 
+/* Remember the stream whose records are largest. Return: false if they are larger than any memory. */
+static bool more_to_keep(const struct kd_settings *settings, struct kd_plan *plan)
+{
+    const struct kr_pending_size pending = kd_scoring_size(settings, NULL);
+    struct kd_keep_plan keep, most = {0};
+
+    if (plan->pending.max_steps && !kd_keep_plan(&plan->pending, 1, &most))
+        return false;
+    if (!kd_keep_plan(&pending, 1, &keep))
+        return false;
+    if (keep.map_bytes > most.map_bytes)
+        plan->pending = pending;
+    return true;
+}
+
 /* What does not depend on the number of streams; ret_growth: the least of an anchored variant, 0 if
  * none is. */
 static int measure(struct kd_config *config, const struct kr_model *model, struct kd_plan *plan,
@@ -225,6 +240,10 @@ static int measure(struct kd_config *config, const struct kr_model *model, struc
             return kr_error_set(error, -E2BIG, "%s: a stream would be larger than any memory",
                                 config->path);
         plan->stream_bytes = KR_MAX(plan->stream_bytes, bytes);
+        if (!more_to_keep(&settings, plan))
+            return kr_error_set(error, -E2BIG,
+                                "%s: a stream's calibration would be larger than any memory",
+                                config->path);
         if (live.mode != KR_MODE_ANCHORED)
             continue;
         *ret_growth = *ret_growth ? KR_MIN(*ret_growth, live.growth) : live.growth;
@@ -270,6 +289,12 @@ static bool add_up(const struct kd_config *config, const struct kr_model *model,
     add(&sum, 1, plan->spare_bytes);
     add(&sum, 1, plan->control_bytes);
     add(&sum, 1, plan->queue_bytes);
+    if (*config->state.directory && !kd_keep_plan(&plan->pending, n_symbols, &plan->keep))
+        return false;
+    plan->state_bytes = 0;
+    if (!kr_multiply(plan->keep.queue_bytes, 3, &plan->state_bytes))
+        return false;
+    add(&sum, 1, plan->state_bytes);
     plan->total_bytes = sum.bytes;
     return !sum.overflow && !control.overflow;
 }
@@ -300,19 +325,20 @@ static const char *shown(size_t bytes, char ret[32])
 
 static int over(const struct kd_config *config, const struct kd_plan *plan, struct kr_error *error)
 {
-    char text[8][32];
+    char text[9][32];
 
     return kr_error_set(
         error, -E2BIG,
         "%s: memory plan: %zu streams of %s + %zu workers of %s + %zu spare sets %s + control %s + "
-        "weights %s + queues %s = %s, expected at most %s (%s): lower [limits] symbols or pending, "
+        "weights %s + queues %s + state %s = %s, expected at most %s (%s): lower [limits] symbols "
+        "or pending, "
         "or "
         "[forecast] lookback, horizon or paths",
         config->path, plan->n_symbols, shown(plan->stream_bytes, text[0]), plan->n_workers,
         shown(plan->worker_bytes, text[1]), plan->n_spares, shown(plan->spare_bytes, text[2]),
         shown(plan->control_bytes, text[3]), shown(plan->weight_bytes, text[4]),
-        shown(plan->queue_bytes, text[5]), shown(plan->total_bytes, text[6]),
-        shown(plan->limit_bytes, text[7]), plan->limit_source);
+        shown(plan->queue_bytes, text[5]), shown(plan->state_bytes, text[6]),
+        shown(plan->total_bytes, text[7]), shown(plan->limit_bytes, text[8]), plan->limit_source);
 }
 
 int kd_plan_make(struct kd_config *config, const struct kr_model *model, size_t system_limit,
@@ -366,6 +392,11 @@ int kd_plan_print(const struct kd_plan *plan, FILE *out)
             shown(plan->spare_bytes, text));
     fprintf(out, "# control forecasts %s\n", shown(plan->control_bytes, text));
     fprintf(out, "# queues and the process itself %s\n", shown(plan->queue_bytes, text));
+    if (plan->state_bytes) {
+        fprintf(out, "# state on its way to the disk %s\n", shown(plan->state_bytes, text));
+        fprintf(out, "# (the state's file: at most %s on the disk)\n",
+                shown(plan->keep.map_bytes, text));
+    }
     fprintf(out, "# total %s", shown(plan->total_bytes, text));
     if (plan->limit_bytes)
         fprintf(out, " of %s (%s)\n", shown(plan->limit_bytes, text), plan->limit_source);

@@ -5,7 +5,8 @@
  * Streams are allocated when their first bar comes, up to [limits] symbols; the plan counts them
  * all, each as large as the largest settings of the configuration, and as many control forecasts of
  * that size as may run at once; larger ones must fit into what the plan leaves. Not counted:
- * libzmq's queues of slow subscribers, bounded by [publish] hwm for each. */
+ * libzmq's queues of slow subscribers, bounded by [publish] hwm for each; and the pages of the
+ * state's file, which are the system's cache. */
 #ifndef KD_PLAN_H
 #define KD_PLAN_H
 
@@ -13,6 +14,7 @@
 #include "core/generate.h"
 #include "core/live.h"
 #include "daemon/config.h"
+#include "daemon/keep.h"
 
 struct kd_plan {
     size_t n_workers; /* settled: [limits] workers or the affinity mask */
@@ -25,6 +27,9 @@ struct kd_plan {
     size_t spare_bytes;   /* of all spare cache sets */
     size_t control_bytes; /* of the control forecasts that may run at once, each like a stream's */
     size_t queue_bytes;   /* waiting bars, requests and replies, the process itself */
+    struct kr_pending_size pending; /* of the stream whose calibration takes most to keep */
+    struct kd_keep_plan keep;       /* zeros where nothing is kept */
+    size_t state_bytes;             /* the store's queues, and a group while LMDB commits it */
     size_t total_bytes;
     size_t limit_bytes;
     const char *limit_source; /* "[limits] memory", "the cgroup", "available memory", "no limit" */

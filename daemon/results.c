@@ -71,6 +71,24 @@ static void take_failure(struct kd_daemon *daemon, struct kd_stream *stream,
     note(daemon, stream, KD_NOTE_REFUSED_FAULTED, 1);
 }
 
+/* What the store had of a new stream. */
+static void take_kept(struct kd_daemon *daemon, struct kd_stream *stream,
+                      const struct kd_restored *kept)
+{
+    struct kd_keeping *keeping = &daemon->keeping;
+
+    keeping->restored += kept->what == KD_KEPT_RESTORED;
+    keeping->stale += kept->what == KD_KEPT_STALE;
+    keeping->damaged += kept->what == KD_KEPT_DAMAGED;
+    keeping->unread += kept->n_unread;
+    if (kept->what == KD_KEPT_RESTORED)
+        kd_log(KD_MSG_NOTE, stream->symbol, stream->interval.text, NULL,
+               "calibration restored, %zu forecasts wait for their bars", kept->n_forecasts);
+    note(daemon, stream, KD_NOTE_RECALIBRATED_PARAMETERS, kept->what == KD_KEPT_STALE);
+    note(daemon, stream, KD_NOTE_RECALIBRATED_DAMAGED, kept->what == KD_KEPT_DAMAGED);
+    note(daemon, stream, KD_NOTE_STATE_UNREAD, kept->n_unread);
+}
+
 static void take_of_stream(struct kd_daemon *daemon, const struct kd_result *result)
 {
     struct kd_stream *stream = result->owner;
@@ -85,6 +103,8 @@ static void take_of_stream(struct kd_daemon *daemon, const struct kd_result *res
     note(daemon, stream, KD_NOTE_REANCHORED_GAP, result->n_gap_epochs);
     note(daemon, stream, KD_NOTE_REANCHORED_REVISION, result->n_revision_epochs);
     note(daemon, stream, KD_NOTE_RECALIBRATED_PARAMETERS, result->n_recalibrated);
+    if (result->has_kept)
+        take_kept(daemon, stream, &result->kept);
     if (result->n_asked)
         stream->asked = false;
     stream->n_settling -= result->n_settled;

@@ -81,6 +81,8 @@ int kd_scoring_make(struct kd_scoring *scoring, const struct kr_model *model,
     config.size = kd_scoring_size(settings, &scoring->spacing);
     status = kr_trust_init(&scoring->trust, &config, error);
     scoring->made = !status;
+    scoring->shift = 0;
+    scoring->aligned = true;
     return status;
 }
 
@@ -107,6 +109,11 @@ bool kd_scoring_configure(struct kd_scoring *scoring, const struct kr_model *mod
         return false;
     kr_trust_reset(&scoring->trust, id);
     return true;
+}
+
+void kd_scoring_resumed(struct kd_scoring *scoring)
+{
+    scoring->aligned = scoring->trust.walk.close <= 0;
 }
 
 /* Bars */
@@ -136,8 +143,27 @@ static void tell(struct kd_scoring *scoring, const struct kd_scored *whose,
     memcpy(out->data + start, &frame, sizeof(frame));
 }
 
-static size_t take(struct kr_trust *trust, const struct kd_job *job, int64_t row)
+/* Has the trust seen this bar, or newer ones, in an earlier run? */
+static bool is_known(const struct kr_trust *trust, int64_t t_ns)
 {
+    return trust->walk.close > 0 && t_ns <= trust->walk_t_ns;
+}
+
+/* The trust's row of a bar that is the window's newest. */
+static int64_t row_of(struct kd_scoring *scoring, int64_t t_ns, int64_t row)
+{
+    const struct kr_trust *trust = &scoring->trust;
+
+    if (!scoring->aligned && t_ns >= trust->walk_t_ns) {
+        scoring->shift = trust->row + (t_ns > trust->walk_t_ns) - row;
+        scoring->aligned = true;
+    }
+    return row + scoring->shift;
+}
+
+static size_t take(struct kd_scoring *scoring, const struct kd_job *job, int64_t row)
+{
+    struct kr_trust *trust = &scoring->trust;
     int64_t t_ns = job->bar.t_ns;
     double close = job->bar.v[KR_CLOSE];
 
@@ -147,6 +173,9 @@ static size_t take(struct kr_trust *trust, const struct kd_job *job, int64_t row
     case KR_REVISED:
         return job->bar.synthetic ? 0 : kr_trust_revised(trust, t_ns, close);
     default: /* newer than all others */
+        row = row_of(scoring, t_ns, row);
+        if (is_known(trust, t_ns))
+            return job->bar.synthetic ? 0 : kr_trust_late(trust, t_ns, close);
         if (!job->bar.synthetic)
             return kr_trust_bar(trust, t_ns, row, close);
         kr_trust_synthetic(trust, t_ns, row);
@@ -157,7 +186,7 @@ static size_t take(struct kr_trust *trust, const struct kd_job *job, int64_t row
 void kd_scoring_bar(struct kd_scoring *scoring, const struct kd_scored *whose,
                     const struct kd_job *job, int64_t row)
 {
-    size_t n = take(&scoring->trust, job, row);
+    size_t n = take(scoring, job, row);
 
     for (size_t i = 0; i < n; i++)
         tell(scoring, whose, &scoring->trust.scores[i]);
@@ -169,9 +198,15 @@ int kd_scoring_forecast(struct kd_scoring *scoring, const struct kr_published *p
                         bool final, const struct kr_pending_entry **ret)
 {
     bool remember = final && published->as_of_row % (int64_t)scoring->spacing == 0;
+    struct kr_published with_row = *published;
     struct kr_pending_entry *entry;
-    int status = remember ? kr_trust_forecast(&scoring->trust, published, &entry)
-                          : kr_trust_read(&scoring->trust, published, &entry);
+    int status;
+
+    with_row.as_of_row += scoring->shift;
+    if (is_known(&scoring->trust, published->as_of_ns + 1))
+        remember = false; /* newer bars than its last are known */
+    status = remember ? kr_trust_forecast(&scoring->trust, &with_row, &entry)
+                      : kr_trust_read(&scoring->trust, &with_row, &entry);
 
     if (!status)
         *ret = entry;

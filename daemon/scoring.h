@@ -22,6 +22,8 @@ struct kd_scoring {
     bool made; /* trust is there */
     struct kr_trust trust;
     size_t spacing;           /* forecasts behind rows that this divides are remembered */
+    int64_t shift;            /* the trust's rows are the window's and this */
+    bool aligned;             /* it is known; not so behind kd_scoring_resumed() */
     uint64_t seq;             /* of the last score message */
     msgpack_sbuffer messages; /* of the scores since they were last taken: kd_scoring_next() */
 };
@@ -42,6 +44,11 @@ void kd_scoring_free(struct kd_scoring *scoring);
 /* Other settings. Return: true if what was learned does not hold for them: it began anew. */
 bool kd_scoring_configure(struct kd_scoring *scoring, const struct kr_model *model,
                           const struct kr_live_config *live, const struct kd_settings *settings);
+
+/* The trust is that of an earlier run, whose bars may come again: those that it has seen score only
+ * what still waits for them, and forecasts behind older ones are read, not remembered. Rows go on
+ * where they were. */
+void kd_scoring_resumed(struct kd_scoring *scoring);
 
 /* Whose scores they are. */
 struct kd_scored {

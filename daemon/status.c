@@ -3,6 +3,7 @@
 
 #include "core/kernels.h"
 #include "daemon/clock.h"
+#include "daemon/keeper.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 
@@ -44,7 +45,8 @@ static void sum_trust(const struct kd_daemon *daemon, struct kw_count counts[TRU
         counts[standing->status].n++;
         ret->scored += standing->n_scored;
         ret->unscored += standing->n_unscored;
-        ret->recalibrated += stream->tally.counts[KD_NOTE_RECALIBRATED_PARAMETERS];
+        ret->recalibrated += stream->tally.counts[KD_NOTE_RECALIBRATED_PARAMETERS] +
+                             stream->tally.counts[KD_NOTE_RECALIBRATED_DAMAGED];
         n += standing->n_scored > 0;
         skill += standing->skill;
         skill_cal += standing->skill_cal;
@@ -59,7 +61,8 @@ int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuff
 {
     const struct kd_counts *counts = &daemon->counts;
     struct kw_count rejected[KW_REASONS], streams[KD_STATES], trust[TRUST_STATES];
-    size_t n_rejected = 0;
+    struct kw_count kept[KD_KEEPER_COUNTS];
+    size_t n_rejected = 0, n_kept = kd_keeper_counts(daemon, kept);
 
     for (int reason = KW_ACCEPTED + 1; reason < KW_REASONS; reason++)
         if (counts->rejected[reason])
@@ -93,6 +96,8 @@ int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuff
         .version = PACKAGE_VERSION,
         .model_name = daemon->model->name,
         .isa = kr_kernels()->name,
+        .state = kept,
+        .n_state = n_kept,
     };
     sum_trust(daemon, trust, &status);
     return kw_encode_status(out, &status);
@@ -151,6 +156,7 @@ void kd_status_second(void *context)
     int64_t now_ns = kd_mono_ns();
 
     find_silent(daemon, now_ns);
+    kd_keeper_second(daemon, now_ns);
     tell_manager(daemon, now_ns);
     kd_log_flush(false);
     kd_loop_timer_set(daemon->loop, daemon->second_timer, now_ns + SECOND_NS);

@@ -2,7 +2,8 @@
 /* One market stream: a symbol at an interval.
  *
  * The main thread keeps its order (ledger), state, counters and topics; the worker that owns its lane keeps
- * its window. Nothing here is touched by both, but for what the lane's queue hands over. */
+ * its window. Nothing here is touched by both, but for what the lane's queue hands over, and the two flags of
+ * the window's keep. */
 #ifndef KD_STREAM_H
 #define KD_STREAM_H
 

@@ -70,6 +70,7 @@ static enum kw_reason admit(struct kd_streams *streams, const struct kd_admissio
         kr_error_set(error, 0, "no memory for the stream");
         return KW_TOO_MANY_SYMBOLS;
     }
+    kd_keep_init(&stream->window.keep, admission->store, interval->text, symbol);
     stream->forecast_topic =
         kd_publish_topic(admission->publish, "forecast", interval->text, symbol);
     stream->paths_topic = kd_publish_topic(admission->publish, "paths", interval->text, symbol);

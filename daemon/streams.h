@@ -26,6 +26,7 @@ struct kd_admission {
     const struct kr_model *model;
     struct kd_publish *publish; /* its topics are made there */
     struct kr_pool *spares;     /* of every window; may be NULL */
+    struct kd_store *store;     /* NULL: nothing is kept */
 };
 
 /* A new stream; it must not exist. Return: KW_ACCEPTED; KW_NOT_ALLOWED; KW_TOO_MANY_SYMBOLS (the limit, or no

@@ -15,6 +15,12 @@ void kd_window_free(struct kd_window *window)
     *window = (struct kd_window){0};
 }
 
+bool kd_window_save(struct kd_window *window, int64_t end_ns)
+{
+    return kd_keep_save(&window->keep, window->scoring.made ? &window->scoring.trust : NULL,
+                        end_ns);
+}
+
 /* Results */
 
 /* A result that carries what happened since the last one; NULL without memory, which is our only silent
@@ -22,6 +28,8 @@ void kd_window_free(struct kd_window *window)
 struct tale {
     size_t n_settled, n_asked;
     uint64_t n_skipped, n_gap_epochs, n_revision_epochs, n_recalibrated;
+    bool has_kept;
+    struct kd_restored kept;
 };
 
 static struct kd_result *new_result(struct kd_window *window, const struct kd_turn *turn,
@@ -39,6 +47,8 @@ static struct kd_result *new_result(struct kd_window *window, const struct kd_tu
     result->n_gap_epochs = tale->n_gap_epochs;
     result->n_revision_epochs = tale->n_revision_epochs;
     result->n_recalibrated = tale->n_recalibrated;
+    result->has_kept = tale->has_kept;
+    result->kept = tale->kept;
     result->n_waited = window->live.n_waited - window->n_waited;
     result->n_drifted = window->live.n_drifted - window->n_drifted;
     window->n_waited = window->live.n_waited;
@@ -89,7 +99,19 @@ static void fault(struct kd_window *window, const struct kd_turn *turn, struct t
 
 /* Bars */
 
-static int make(struct kd_window *window, const struct kd_turn *turn, struct kr_error *error)
+/* What an earlier run has left of the stream's calibration. */
+static void restore(struct kd_window *window, struct tale *tale)
+{
+    if (window->keep.looked || !window->keep.store)
+        return;
+    kd_keep_restore(&window->keep, &window->scoring.trust, &tale->kept);
+    tale->has_kept = true;
+    if (tale->kept.what == KD_KEPT_RESTORED)
+        kd_scoring_resumed(&window->scoring);
+}
+
+static int make(struct kd_window *window, const struct kd_turn *turn, struct tale *tale,
+                struct kr_error *error)
 {
     int status;
 
@@ -105,6 +127,8 @@ static int make(struct kd_window *window, const struct kd_turn *turn, struct kr_
     }
     window->made = !status;
     window->n_waited = window->n_drifted = 0;
+    if (!status)
+        restore(window, tale);
     return status;
 }
 
@@ -127,7 +151,7 @@ static void apply(struct kd_window *window, const struct kd_turn *turn, const st
                   struct tale *tale)
 {
     struct kr_error error = {""};
-    int status = make(window, turn, &error);
+    int status = make(window, turn, tale, &error);
 
     if (!status) {
         uint64_t before = window->live.n_reanchored;
@@ -136,6 +160,7 @@ static void apply(struct kd_window *window, const struct kd_turn *turn, const st
         kd_scoring_bar(&window->scoring,
                        &(struct kd_scored){turn->symbol, turn->interval->text, turn->ep}, job,
                        window->live.series.next_row);
+        kd_keep_changed(&window->keep);
         status = kr_live_apply(&window->live, &turn->rig->engine, job->change, &job->bar);
         /* Older than what the window keeps: the ledger keeps more. */
         if (status == -ENOENT || status == -EEXIST || status == -ERANGE)
@@ -157,6 +182,7 @@ static void reset(struct kd_window *window)
     if (window->made)
         kr_live_free(&window->live);
     kd_scoring_forget(&window->scoring);
+    kd_keep_forget(&window->keep);
     window->made = false;
     window->status = 0;
 }
@@ -205,6 +231,7 @@ static void forecast(struct kd_window *window, const struct kd_turn *turn, const
     }
     status = kd_rig_forecast(turn->rig, &window->live, &order, &result->forecast,
                              window->settings.publish_paths ? &result->paths : NULL, &made, &error);
+    kd_keep_changed(&window->keep);
     if (!status) {
         result->has_forecast = true;
         result->forming = forming;
@@ -247,8 +274,13 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
         case KD_JOB_SETTINGS:
             kd_settings_free(&window->settings);
             kd_settings_copy(&window->settings, job->settings);
-            tale.n_recalibrated +=
-                kd_scoring_configure(&window->scoring, turn->model, turn->live, &window->settings);
+            if (kd_scoring_configure(&window->scoring, turn->model, turn->live,
+                                     &window->settings)) {
+                tale.n_recalibrated++;
+                kd_keep_changed(&window->keep);
+            }
+            break;
+        case KD_JOB_SAVE:
             break;
         case KD_JOB_RESET:
             reset(window);
@@ -272,6 +304,8 @@ void kd_window_run(struct kd_window *window, const struct kd_turn *turn, const s
     if (last->kind == KD_JOB_FORMING && !turn->behind)
         forecast(window, turn, last, &tale);
     if (tale.n_settled || tale.n_asked || tale.n_skipped || tale.n_gap_epochs ||
-        tale.n_revision_epochs || tale.n_recalibrated || window->scoring.messages.size)
+        tale.n_revision_epochs || tale.n_recalibrated || tale.has_kept ||
+        window->scoring.messages.size)
         report(window, turn, &tale, 0, NULL);
+    (void)kd_window_save(window, 0); /* where there is no room, later */
 }

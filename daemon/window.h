@@ -5,6 +5,7 @@
 #define KD_WINDOW_H
 
 #include "daemon/job.h"
+#include "daemon/keep.h"
 #include "daemon/outbox.h"
 #include "daemon/rig.h"
 #include "daemon/scoring.h"
@@ -19,6 +20,7 @@ struct kd_window {
     uint64_t n_resets;
     uint64_t n_waited, n_drifted; /* of live, as last reported */
     int status;                   /* a fault: jobs are dropped until reset */
+    struct kd_keep keep;          /* of the scoring's trust; initialised before the first job */
 };
 
 /* What the jobs of one turn are done with. */
@@ -38,6 +40,10 @@ struct kd_turn {
 };
 
 void kd_window_free(struct kd_window *window);
+
+/* Submit to the store what it has not got; also by the main thread, once the workers have ended. Return: as
+ * kd_keep_save(). */
+bool kd_window_save(struct kd_window *window, int64_t end_ns);
 
 /* Do the jobs in order; each forecast, and what the main thread must know, goes to the outbox. Never fails:
  * an error puts the window at fault and is reported. */

@@ -1117,6 +1117,7 @@ static void status(void)
     static const struct kw_count rejected[] = {{"bad_type", 2}, {"high_low", 1}};
     static const struct kw_count streams[] = {{"live", 5}};
     static const struct kw_count trust[] = {{"uncalibrated", 3}, {"warming", 2}};
+    static const struct kw_count state[] = {{"commits", 6}, {"lost", 7}};
     static const struct {
         const char *key;
         uint64_t value;
@@ -1158,6 +1159,8 @@ static void status(void)
         .recalibrated = 32,
         .skill = 0.25,
         .skill_cal = NAN,
+        .state = state,
+        .n_state = 2,
     };
     const msgpack_object *part;
     msgpack_unpacked unpacked;
@@ -1170,7 +1173,7 @@ static void status(void)
     CU_ASSERT_STRING_EQUAL(keys_of(&unpacked.data),
                            "v ep seq pub uptime_s received accepted rejected forecasts skipped "
                            "epoch_waited lag_us backlog streams rss_bytes duplicates forming "
-                           "window_slid events_dropped version model isa trust ");
+                           "window_slid events_dropped version model isa trust state ");
     for (size_t i = 0; i < KR_ARRAY_LENGTH(expected); i++)
         KT_CHECK(kronosd_get_uint(&unpacked.data, expected[i].key, 99) == expected[i].value, "%s",
                  expected[i].key);
@@ -1191,6 +1194,8 @@ static void status(void)
     CU_ASSERT_EQUAL(kronosd_get_uint(part, "recalibrated", 0), 32);
     CU_ASSERT_EQUAL(kronosd_get_real(part, "skill", 0), 0.25);
     CU_ASSERT_EQUAL(kronosd_get(part, "skill_cal")->type, MSGPACK_OBJECT_NIL);
+    CU_ASSERT_STRING_EQUAL(keys_of(kronosd_get(&unpacked.data, "state")), "commits lost ");
+    CU_ASSERT_EQUAL(kronosd_get_uint(kronosd_get(&unpacked.data, "state"), "lost", 0), 7);
     msgpack_unpacked_destroy(&unpacked);
     msgpack_sbuffer_destroy(&out);
 }

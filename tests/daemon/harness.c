@@ -340,11 +340,9 @@ int kt_daemon_stop(struct kt_daemon *daemon)
         status = -1;
     }
     daemon->pid = 0;
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        read_log(daemon);
-        return 0;
-    }
-    show_log(daemon);
+    if (status != 0)
+        show_log(daemon);
+    read_log(daemon);
     return status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -223,6 +223,31 @@ static void variants(void)
     kd_config_free(&config);
 }
 
+/* Where the unit gives a folder and the file says nothing, it is taken. */
+static void state_directory(void)
+{
+    struct kd_config *config;
+
+    unsetenv("STATE_DIRECTORY");
+    config = kt_config_load("[state]\nsync = off\n");
+    CU_ASSERT_STRING_EQUAL(config->state.directory, "");
+    CU_ASSERT_EQUAL(config->state.sync, KD_SYNC_OFF);
+    kd_config_free(&config);
+    setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
+    config = kt_config_load("");
+    CU_ASSERT_STRING_EQUAL(config->state.directory, "/var/lib/a");
+    CU_ASSERT_EQUAL(config->state.sync, KD_SYNC_INTERVAL);
+    kd_config_free(&config);
+    config = kt_config_load("[state]\ndirectory = /mine\nsync = always\n");
+    CU_ASSERT_STRING_EQUAL(config->state.directory, "/mine");
+    CU_ASSERT_EQUAL(config->state.sync, KD_SYNC_ALWAYS);
+    kd_config_free(&config);
+    config = kt_config_load("[state]\ndirectory =\n"); /* not wanted */
+    CU_ASSERT_STRING_EQUAL(config->state.directory, "");
+    kd_config_free(&config);
+    unsetenv("STATE_DIRECTORY");
+}
+
 static void globs(void)
 {
     CU_ASSERT_TRUE(kd_glob("BTC*", "BTCUSDT", "5m"));
@@ -345,6 +370,7 @@ int main(void)
         {"stream sections over the defaults", overrides},
         {"sections that contradict each other", contradiction},
         {"variants for the memory plan", variants},
+        {"systemd's folder", state_directory},
         {"patterns", globs},
         {"printed and loaded again", round_trip},
         {"reload", reload},

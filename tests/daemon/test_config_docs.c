@@ -273,6 +273,7 @@ static void unit(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nType=notify\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nEnvironment=OPENBLAS_NUM_THREADS=1\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nSystemCallFilter=sched_setscheduler\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nStateDirectory=kronosd\n"));
     free(text);
     if (system("systemd-analyze security --help 2>/dev/null | grep -q -- --offline") != 0) {
         kt_skip("no systemd-analyze security --offline here");

@@ -62,9 +62,7 @@ static void values(void)
         {"[model]\nprecision = bf16\n", ":2: precision: bf16, expected f32"},
         {"[curve]\nserver_secret = x\n", ":2: server_secret: x: refused: Secret key of the daemon, "
                                          "which arrives with CURVE support"},
-        {"[state]\ndirectory = /var/lib/kronosd\n",
-         ":2: directory: /var/lib/kronosd: refused: Folder of the journal, which this version does "
-         "not keep yet"},
+        {"[state]\nsync = never\n", ":2: sync: never, expected always, interval or off"},
         {"[forecast]\nmin_bars = 500\n",
          ":2: min_bars: 500, expected at most lookback, which is 400"},
         {"[forecast]\nlookback = 32\n",

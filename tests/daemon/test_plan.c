@@ -95,6 +95,42 @@ static void largest_variant(void)
     kd_config_free(&defaults);
 }
 
+/* Where calibration is kept, its way to the disk counts, by the stream with most to keep. */
+static void state(void)
+{
+    static const char keys[] = "[stream A]\npaths = 64\n[stream B]\nhorizon = 48\n"
+                               "[limits]\nsymbols = 7\n[state]\ndirectory = /nowhere\n";
+    const struct kr_pending_size size = {48, 32, 7, 0};
+    struct kd_config *config = kt_config_load(keys), *without;
+    struct kd_keep_plan keep;
+    struct kd_plan plan, plain;
+    char text[4096] = "";
+    FILE *out;
+
+    without = kt_config_load("[limits]\nsymbols = 7\n[stream A]\npaths = 64\n[stream B]\n"
+                             "horizon = 48\n");
+    if (!config || !without || !model)
+        return;
+    CU_ASSERT_EQUAL_FATAL(kd_plan_make(config, model, 0, NULL, &plan, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(kd_plan_make(without, model, 0, NULL, &plain, NULL), 0);
+    CU_ASSERT_TRUE(
+        kd_keep_plan(&size, 7, &keep)); /* 57 forecasts of 48 steps: more than 33 of 24 */
+    CU_ASSERT_EQUAL(plan.keep.queue_bytes, keep.queue_bytes);
+    CU_ASSERT_EQUAL(plan.keep.map_bytes, keep.map_bytes);
+    CU_ASSERT_EQUAL(plan.state_bytes, 3 * keep.queue_bytes);
+    CU_ASSERT_EQUAL(plan.total_bytes, plain.total_bytes + plan.state_bytes);
+    CU_ASSERT_TRUE(plain.state_bytes == 0 && plain.keep.map_bytes == 0);
+    out = fmemopen(text, sizeof(text), "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+    CU_ASSERT_EQUAL(kd_plan_print(&plan, out), 0);
+    fclose(out);
+    KT_CHECK(strstr(text, "# state on its way to the disk ") &&
+                 strstr(text, " on the disk)\n# total "),
+             "%s", text);
+    kd_config_free(&config);
+    kd_config_free(&without);
+}
+
 static void limits(void)
 {
     struct kd_config *config = kt_config_load("[limits]\nsymbols = 1000\nmemory = 64M\n");
@@ -252,6 +288,7 @@ int main(void)
         {"the model", load},
         {"parts and total", sums},
         {"the largest of the sections", largest_variant},
+        {"what is kept on disk", state},
         {"over the limit", limits},
         {"what the model cannot do", impossible},
         {"printed as comments", printed},
