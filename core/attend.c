@@ -220,13 +220,6 @@ size_t kr_attend_scratch(size_t max_visible, size_t max_head_dim)
     return KR_ATTEND_ROWS * (max_visible + KR_ATTEND_ROWS + 2 * max_head_dim);
 }
 
-/* Number of a slot and head in the first lane of a group of forks. */
-static size_t fork_offset(const struct group *group, const struct span *span, size_t layer,
-                          size_t head)
-{
-    return kr_cache_fork_offset(span->cache, layer, head, span->slot) - group->lead;
-}
-
 /* s [keys][lanes], and each lane's largest. */
 static void group_scores(const struct kr_kernels *kernels, const struct group *group, size_t layer,
                          size_t head, const float *q, float scale, float *s, float *most)
@@ -248,9 +241,12 @@ static void group_scores(const struct kr_kernels *kernels, const struct group *g
     }
     for (size_t i = 0; i < group->n_own; i++) {
         const struct span *span = &group->own[i];
+        const struct kr_cache *own = span->cache;
+        size_t lead = span->slot % KR_FORK_GROUP;
 
-        kernels->fork_scores(s, q, span->cache->k + fork_offset(group, span, layer, head), span->n,
-                             dim, lanes, span->cache->lanes, scale);
+        kernels->fork_scores(
+            s, q, own->k + kr_cache_fork_keys(own, layer, head, span->slot - lead) - group->lead,
+            lead, span->n, dim, lanes, own->lanes, scale);
         kernels->shared_maximum(most, s, NULL, span->n, lanes);
         s += span->n * lanes;
     }
@@ -276,10 +272,12 @@ static void group_values(const struct kr_kernels *kernels, const struct group *g
     }
     for (size_t i = 0; i < group->n_own; i++) {
         const struct span *span = &group->own[i];
+        const struct kr_cache *own = span->cache;
 
         kernels->shared_weights(s, sum, most, NULL, span->n, lanes);
-        kernels->fork_accumulate(out, s, span->cache->v + fork_offset(group, span, layer, head),
-                                 span->n, dim, lanes, span->cache->lanes);
+        kernels->fork_accumulate(
+            out, s, own->v + kr_cache_fork_values(own, layer, head, span->slot) - group->lead,
+            span->n, dim, lanes, own->lanes);
         s += span->n * lanes;
     }
 }
@@ -345,12 +343,12 @@ void kr_attend_write(const struct kr_kernels *kernels, const struct kr_view *vie
             continue;
         }
         for (size_t head = 0; head < own->shape.n_heads; head++) {
-            size_t to = kr_cache_fork_offset(own, layer, head, slot);
+            size_t at = done * stride + head * dim;
 
-            kernels->to_columns(own->k + to, own->lanes, k + done * stride + head * dim, stride,
-                                group.n, dim);
-            kernels->to_columns(own->v + to, own->lanes, v + done * stride + head * dim, stride,
-                                group.n, dim);
+            kernels->to_columns(own->k + kr_cache_fork_keys(own, layer, head, slot),
+                                KR_FORK_GROUP * own->lanes, k + at, stride, group.n, dim);
+            kernels->to_columns(own->v + kr_cache_fork_values(own, layer, head, slot), own->lanes,
+                                v + at, stride, group.n, dim);
         }
     }
 }

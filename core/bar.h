@@ -26,7 +26,7 @@ struct kr_bar {
     struct kr_stamp stamp; /* of the stamp as delivered (open or close), local time */
     bool synthetic;        /* made to fill a gap, here or by the feed */
     bool clipped; /* an input of it was clipped: set where it is encoded, by rolling states alone */
-    int64_t rev;           /* revision, 0 for the first version */
+    int64_t rev;  /* revision, 0 for the first version */
 };
 
 /* Resolve missing columns (NaN or below 0 means missing): no volume -> volume = amount = 0; volume

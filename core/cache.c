@@ -7,6 +7,25 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Zeroed floats; where they fill huge pages, on those, if the system lends them: K and V are read from end to end
+ * at every step. Not rounded up: a cache takes what kr_cache_size_bytes() says. */
+static float *alloc_floats(size_t n)
+{
+    size_t bytes = n * sizeof(float);
+    void *memory;
+
+    if (n > SIZE_MAX / sizeof(float) || bytes < HUGE_PAGE)
+        return kr_alloc(n, sizeof(float));
+    if (posix_memalign(&memory, HUGE_PAGE, bytes) != 0)
+        return NULL;
+    (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    memset(memory, 0, bytes);
+    return memory;
+}
 
 /* Floats of K and of V, or false on overflow. */
 static bool cache_floats(const struct kr_cache_shape *shape, size_t capacity, size_t *ret_k,
@@ -35,9 +54,9 @@ static float *key_of(const struct kr_cache *cache, size_t layer, size_t head, si
 {
     size_t dim = cache->shape.head_dim;
 
-    *ret_step = cache->lanes ? cache->lanes : KR_LANES;
+    *ret_step = cache->lanes ? KR_FORK_GROUP * cache->lanes : KR_LANES;
     if (cache->lanes)
-        return cache->k + kr_cache_fork_offset(cache, layer, head, slot);
+        return cache->k + kr_cache_fork_keys(cache, layer, head, slot);
     return (float *)kr_cache_keys(cache, layer, head) + slot / KR_LANES * KR_LANES * dim +
            slot % KR_LANES;
 }
@@ -47,7 +66,7 @@ static float *value_of(const struct kr_cache *cache, size_t layer, size_t head, 
 {
     *ret_step = cache->lanes ? cache->lanes : 1;
     if (cache->lanes)
-        return cache->v + kr_cache_fork_offset(cache, layer, head, slot);
+        return cache->v + kr_cache_fork_values(cache, layer, head, slot);
     return (float *)kr_cache_values(cache, layer, head) + slot * cache->shape.head_dim;
 }
 
@@ -81,8 +100,8 @@ int kr_cache_init(struct kr_cache *cache, const struct kr_cache_shape *shape, si
         return -EOVERFLOW;
     cache->shape = *shape;
     cache->capacity = capacity;
-    cache->k = kr_alloc(k, sizeof(float));
-    cache->v = kr_alloc(v, sizeof(float));
+    cache->k = alloc_floats(k);
+    cache->v = alloc_floats(v);
     if (!cache->k || !cache->v) {
         kr_cache_free(cache);
         return -ENOMEM;
@@ -125,37 +144,41 @@ static size_t fork_lanes(size_t n)
     return n < KR_FORKS_TOGETHER ? 0 : kr_round_up(n, KR_LANES);
 }
 
-/* Floats of K, or of V, of all forks that lie side by side, or false on overflow. */
-static bool fork_floats(const struct kr_cache_shape *shape, size_t n, size_t capacity, size_t *ret)
+/* Floats of K and of V of all forks that lie side by side, or false on overflow. */
+static bool fork_floats(const struct kr_cache_shape *shape, size_t n, size_t capacity,
+                        size_t *ret_k, size_t *ret_v)
 {
-    return kr_multiply(shape->n_layers, shape->n_heads, ret) &&
-           kr_multiply(*ret, shape->head_dim, ret) && kr_multiply(*ret, capacity, ret) &&
-           kr_multiply(*ret, fork_lanes(n), ret);
+    size_t row, padded = kr_round_up(capacity, KR_FORK_GROUP);
+
+    return padded >= capacity && kr_multiply(shape->n_layers, shape->n_heads, &row) &&
+           kr_multiply(row, shape->head_dim, &row) && kr_multiply(row, fork_lanes(n), &row) &&
+           kr_multiply(row, padded, ret_k) && kr_multiply(row, capacity, ret_v);
 }
 
 size_t kr_cache_forks_size_bytes(const struct kr_cache_shape *shape, size_t n, size_t capacity)
 {
-    size_t bytes = 0;
+    size_t k, v, total = 0;
 
     if (!fork_lanes(n))
-        return kr_multiply(n, kr_cache_size_bytes(shape, capacity), &bytes) ? bytes : 0;
-    if (!fork_floats(shape, n, capacity, &bytes) || !kr_multiply(bytes, 2 * sizeof(float), &bytes))
+        return kr_multiply(n, kr_cache_size_bytes(shape, capacity), &total) ? total : 0;
+    if (!fork_floats(shape, n, capacity, &k, &v) || !kr_add(k, v, &total) ||
+        !kr_multiply(total, sizeof(float), &total))
         return 0;
-    return bytes;
+    return total;
 }
 
 static int init_together(struct kr_cache *forks, size_t n, const struct kr_cache_shape *shape,
                          size_t capacity)
 {
-    size_t floats;
+    size_t n_k, n_v;
     float *k, *v;
 
     if (!shape->n_heads || !shape->head_dim || !capacity)
         return -EINVAL;
-    if (!fork_floats(shape, n, capacity, &floats))
+    if (!fork_floats(shape, n, capacity, &n_k, &n_v))
         return -EOVERFLOW;
-    k = kr_alloc(floats, sizeof(*k));
-    v = kr_alloc(floats, sizeof(*v));
+    k = alloc_floats(n_k);
+    v = alloc_floats(n_v);
     if (!k || !v) {
         free(k);
         free(v);

@@ -27,8 +27,9 @@ struct kr_cache {
     float *k;        /* [layer][head][group of KR_LANES slots][head_dim][KR_LANES] */
     float *v;        /* [layer][head][slot][head_dim] */
     /* Forks that lie side by side, so that one step of all of them is read and written as vectors: of the
-     * n forks this is number `lane`, and k and v are [layer][head][slot][head_dim][lanes], both pointing
-     * at this lane. 0: a cache by itself. */
+     * n forks this is number `lane`; k is [layer][head][group of KR_FORK_GROUP slots][head_dim]
+     * [KR_FORK_GROUP][lanes], v [layer][head][slot][head_dim][lanes], both pointing at this lane. 0: a
+     * cache by itself. */
     size_t lanes, lane;
 };
 
@@ -94,8 +95,19 @@ static inline const float *kr_cache_values(const struct kr_cache *cache, size_t 
            (layer * cache->shape.n_heads + head) * cache->capacity * cache->shape.head_dim;
 }
 
-/* Floats from k, or from v, to the numbers of one slot and head, in forks that lie side by side. */
-static inline size_t kr_cache_fork_offset(const struct kr_cache *cache, size_t layer, size_t head,
+/* Likewise of forks that lie side by side: floats from k, or from v, to what belongs to one slot. */
+static inline size_t kr_cache_fork_keys(const struct kr_cache *cache, size_t layer, size_t head,
+                                        size_t slot)
+{
+    size_t rows = kr_round_up(cache->capacity, KR_FORK_GROUP), dim = cache->shape.head_dim;
+
+    return (((layer * cache->shape.n_heads + head) * rows + slot / KR_FORK_GROUP * KR_FORK_GROUP) *
+                dim +
+            slot % KR_FORK_GROUP) *
+           cache->lanes;
+}
+
+static inline size_t kr_cache_fork_values(const struct kr_cache *cache, size_t layer, size_t head,
                                           size_t slot)
 {
     return ((layer * cache->shape.n_heads + head) * cache->capacity + slot) *

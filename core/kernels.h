@@ -12,6 +12,9 @@
 /* Keys are stored in groups of this many rows, one row a lane: k[group][dim][lane]. */
 #define KR_LANES 16
 
+/* Forks that lie side by side keep their keys in groups of this many rows: k[group][dim][row][fork]. */
+#define KR_FORK_GROUP 8
+
 /* Which of the keys from number `key` on each lane sees: those of numbers [first, end). */
 struct kr_seen {
     const int32_t *first, *end; /* [lanes] */
@@ -73,9 +76,10 @@ struct kr_kernels {
      * exponential is. */
     void (*shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                               size_t lanes, bool some);
-    /* The same where each lane has keys and values of its own, k, v [j][dim][fork_lanes]. */
-    void (*fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
-                        size_t lanes, size_t fork_lanes, float scale);
+    /* The same where each lane has keys and values of its own: k [group][dim][KR_FORK_GROUP][fork_lanes],
+     * of which rows `first` .. first + n - 1 count, v [j][dim][fork_lanes]. */
+    void (*fork_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
+                        size_t dim, size_t lanes, size_t fork_lanes, float scale);
     void (*fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                             size_t lanes, size_t fork_lanes);
 };

@@ -18,6 +18,8 @@
 /* Each tile is a function of its own: of several in one body, gcc 12 keeps vectors on the stack. */
 #define NOINLINE __attribute__((noinline))
 
+#define AHEAD 512 /* floats that forks' rows are fetched ahead */
+
 /* to[i][j] = from[j][i] of VEC x VEC numbers. */
 static NOINLINE void transpose_block(float *to, size_t to_stride, const float *from,
                                      size_t from_stride)
@@ -279,21 +281,19 @@ void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_
         accumulate_all(out, p, v, n, dim, lanes, false);
 }
 
-/* Where each lane has keys and values of its own */
+/* Where each lane has keys and values of its own: every number is used once, so they are read as they lie. */
 
-/* n keys, at most TILE, against n_vec vectors of rows. */
-INLINE void fork_scores_tile(float *s, const float *q, const float *k, size_t n, size_t dim,
-                             size_t lanes, size_t fork_lanes, float scale, const int n_vec)
+/* TILE keys from `k` on against n_vec vectors of rows; of the results keys [from, to) are kept. */
+INLINE void fork_scores_tile(float *s, const float *q, const float *k, size_t dim, size_t lanes,
+                             size_t fork_lanes, float scale, size_t from, size_t to,
+                             const int n_vec)
 {
-    const float *keys[TILE];
     vec acc[TILE][2];
 
     UNROLLED
-    for (size_t t = 0; t < TILE; t++) {
-        keys[t] = k + (t < n ? t : n - 1) * dim * fork_lanes; /* the last one again: not kept */
+    for (int t = 0; t < TILE; t++)
         acc[t][0] = acc[t][1] = vec_all(0);
-    }
-    for (size_t d = 0; d < dim; d++) {
+    for (size_t d = 0; d < dim; d++, k += KR_FORK_GROUP * fork_lanes) {
         vec low = vec_load(q + d * lanes), high = low;
 
         if (n_vec == 2)
@@ -302,91 +302,76 @@ INLINE void fork_scores_tile(float *s, const float *q, const float *k, size_t n,
         vec_keep(high);
         UNROLLED
         for (int t = 0; t < TILE; t++) {
-            acc[t][0] = vec_fma(low, vec_load(keys[t] + d * fork_lanes), acc[t][0]);
+            const float *key = k + (size_t)t * fork_lanes;
+
+            __builtin_prefetch(key + AHEAD);
+            acc[t][0] = vec_fma(low, vec_load(key), acc[t][0]);
             if (n_vec == 2)
-                acc[t][1] = vec_fma(high, vec_load(keys[t] + d * fork_lanes + VEC), acc[t][1]);
+                acc[t][1] = vec_fma(high, vec_load(key + VEC), acc[t][1]);
         }
     }
     UNROLLED
-    for (size_t t = 0; t < TILE; t++)
-        if (t < n) {
-            vec_store(s + t * lanes, vec_mul(acc[t][0], vec_all(scale)));
+    for (int t = 0; t < TILE; t++)
+        if ((size_t)t >= from && (size_t)t < to) {
+            vec_store(s + (size_t)t * lanes, vec_mul(acc[t][0], vec_all(scale)));
             if (n_vec == 2)
-                vec_store(s + t * lanes + VEC, vec_mul(acc[t][1], vec_all(scale)));
+                vec_store(s + (size_t)t * lanes + VEC, vec_mul(acc[t][1], vec_all(scale)));
         }
 }
 
-static NOINLINE void fork_scores_1(float *s, const float *q, const float *k, size_t n, size_t dim,
-                                   size_t lanes, size_t fork_lanes, float scale)
+static NOINLINE void fork_scores_1(float *s, const float *q, const float *k, size_t dim,
+                                   size_t lanes, size_t fork_lanes, float scale, size_t from,
+                                   size_t to)
 {
-    fork_scores_tile(s, q, k, n, dim, lanes, fork_lanes, scale, 1);
+    fork_scores_tile(s, q, k, dim, lanes, fork_lanes, scale, from, to, 1);
 }
 
-static NOINLINE void fork_scores_2(float *s, const float *q, const float *k, size_t n, size_t dim,
-                                   size_t lanes, size_t fork_lanes, float scale)
+static NOINLINE void fork_scores_2(float *s, const float *q, const float *k, size_t dim,
+                                   size_t lanes, size_t fork_lanes, float scale, size_t from,
+                                   size_t to)
 {
-    fork_scores_tile(s, q, k, n, dim, lanes, fork_lanes, scale, 2);
+    fork_scores_tile(s, q, k, dim, lanes, fork_lanes, scale, from, to, 2);
 }
 
-void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
-                         size_t lanes, size_t fork_lanes, float scale)
+void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
+                         size_t dim, size_t lanes, size_t fork_lanes, float scale)
 {
-    for (size_t j = 0; j < n; j += TILE) {
-        size_t keys = KR_MIN(n - j, (size_t)TILE), l = 0;
-        const float *key = k + j * dim * fork_lanes;
+    for (size_t at = first / TILE * TILE; at < first + n; at += TILE) {
+        size_t group = at / KR_FORK_GROUP * KR_FORK_GROUP, l = 0;
+        const float *keys = k + (group * dim + at % KR_FORK_GROUP) * fork_lanes;
+        size_t from = at < first ? first - at : 0, to = KR_MIN(first + n - at, (size_t)TILE);
+        float *tile = s + ((ptrdiff_t)at - (ptrdiff_t)first) * (ptrdiff_t)lanes;
 
         for (; l + 2 * VEC <= lanes; l += 2 * VEC)
-            fork_scores_2(s + j * lanes + l, q + l, key + l, keys, dim, lanes, fork_lanes, scale);
+            fork_scores_2(tile + l, q + l, keys + l, dim, lanes, fork_lanes, scale, from, to);
         for (; l < lanes; l += VEC)
-            fork_scores_1(s + j * lanes + l, q + l, key + l, keys, dim, lanes, fork_lanes, scale);
+            fork_scores_1(tile + l, q + l, keys + l, dim, lanes, fork_lanes, scale, from, to);
     }
 }
 
-/* n_d columns into one vector of rows. */
-INLINE void fork_accumulate_tile(float *out, const float *p, const float *v, size_t n, size_t dim,
-                                 size_t lanes, size_t fork_lanes, const int n_d)
+/* One row's values into n_vec vectors of rows. */
+INLINE void fork_accumulate_row(float *out, const float *p, const float *v, size_t dim,
+                                size_t lanes, size_t fork_lanes, const int n_vec)
 {
-    vec acc[8];
+    vec low = vec_load(p), high = n_vec == 2 ? vec_load(p + VEC) : low;
 
-    UNROLLED
-    for (int t = 0; t < n_d; t++)
-        acc[t] = vec_load(out + (size_t)t * lanes);
-    for (size_t row = 0; row < n; row++) {
-        vec weight = vec_load(p + row * lanes);
-
-        vec_keep(weight);
-        UNROLLED
-        for (int t = 0; t < n_d; t++)
-            acc[t] = vec_fma(weight, vec_load(v + (row * dim + (size_t)t) * fork_lanes), acc[t]);
+    for (size_t d = 0; d < dim; d++, out += lanes, v += fork_lanes) {
+        __builtin_prefetch(v + AHEAD);
+        vec_store(out, vec_fma(low, vec_load(v), vec_load(out)));
+        if (n_vec == 2)
+            vec_store(out + VEC, vec_fma(high, vec_load(v + VEC), vec_load(out + VEC)));
     }
-    UNROLLED
-    for (int t = 0; t < n_d; t++)
-        vec_store(out + (size_t)t * lanes, acc[t]);
-}
-
-static NOINLINE void fork_accumulate_8(float *out, const float *p, const float *v, size_t n,
-                                       size_t dim, size_t lanes, size_t fork_lanes)
-{
-    fork_accumulate_tile(out, p, v, n, dim, lanes, fork_lanes, 8);
-}
-
-static NOINLINE void fork_accumulate_1(float *out, const float *p, const float *v, size_t n,
-                                       size_t dim, size_t lanes, size_t fork_lanes)
-{
-    fork_accumulate_tile(out, p, v, n, dim, lanes, fork_lanes, 1);
 }
 
 void OF_ISA(fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                              size_t lanes, size_t fork_lanes)
 {
-    size_t d = 0;
+    for (size_t row = 0; row < n; row++, p += lanes, v += dim * fork_lanes) {
+        size_t l = 0;
 
-    for (; d + 8 <= dim; d += 8)
-        for (size_t l = 0; l < lanes; l += VEC)
-            fork_accumulate_8(out + d * lanes + l, p + l, v + d * fork_lanes + l, n, dim, lanes,
-                              fork_lanes);
-    for (; d < dim; d++)
-        for (size_t l = 0; l < lanes; l += VEC)
-            fork_accumulate_1(out + d * lanes + l, p + l, v + d * fork_lanes + l, n, dim, lanes,
-                              fork_lanes);
+        for (; l + 2 * VEC <= lanes; l += 2 * VEC)
+            fork_accumulate_row(out + l, p + l, v + l, dim, lanes, fork_lanes, 2);
+        for (; l < lanes; l += VEC)
+            fork_accumulate_row(out + l, p + l, v + l, dim, lanes, fork_lanes, 1);
+    }
 }

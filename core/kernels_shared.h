@@ -22,8 +22,8 @@ void OF_ISA(shared_weights)(float *s, float *sum, const float *most, const struc
                             size_t n, size_t lanes);
 void OF_ISA(shared_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                                size_t lanes, bool some);
-void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t n, size_t dim,
-                         size_t lanes, size_t fork_lanes, float scale);
+void OF_ISA(fork_scores)(float *s, const float *q, const float *k, size_t first, size_t n,
+                         size_t dim, size_t lanes, size_t fork_lanes, float scale);
 void OF_ISA(fork_accumulate)(float *out, const float *p, const float *v, size_t n, size_t dim,
                              size_t lanes, size_t fork_lanes);
 

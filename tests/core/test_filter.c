@@ -15,7 +15,7 @@ static uint32_t order[N_MAX];
 
 static void filter(double temperature, size_t top_k, double top_p, const float *logits, size_t n)
 {
-    struct kr_sampling sampling = {temperature, top_k, top_p};
+    struct kr_sampling sampling = {temperature, top_k, top_p, false};
 
     memset(p, 0xff, sizeof(p));
     kr_filter(&sampling, logits, n, p, order);
@@ -27,18 +27,18 @@ static void check(void)
         struct kr_sampling sampling;
         int result;
     } cases[] = {
-        {{1, 0, 1}, 0},
-        {{1e-300, 5, 1e-300}, 0},
-        {{1e300, 0, 0.5}, 0},
-        {{0, 0, 1}, -EINVAL},
-        {{-1, 0, 1}, -EINVAL},
-        {{NAN, 0, 1}, -EINVAL},
-        {{INFINITY, 0, 1}, -EINVAL},
-        {{1, 0, 0}, -EINVAL},
-        {{1, 0, -0.5}, -EINVAL},
-        {{1, 0, 1.0000001}, -EINVAL},
-        {{1, 0, NAN}, -EINVAL},
-        {{1, 3, 2}, -EINVAL}, /* ignored by top_k, wrong all the same */
+        {{1, 0, 1, false}, 0},
+        {{1e-300, 5, 1e-300, false}, 0},
+        {{1e300, 0, 0.5, false}, 0},
+        {{0, 0, 1, false}, -EINVAL},
+        {{-1, 0, 1, false}, -EINVAL},
+        {{NAN, 0, 1, false}, -EINVAL},
+        {{INFINITY, 0, 1, false}, -EINVAL},
+        {{1, 0, 0, false}, -EINVAL},
+        {{1, 0, -0.5, false}, -EINVAL},
+        {{1, 0, 1.0000001, false}, -EINVAL},
+        {{1, 0, NAN, false}, -EINVAL},
+        {{1, 3, 2, false}, -EINVAL}, /* ignored by top_k, wrong all the same */
     };
 
     for (size_t i = 0; i < KR_ARRAY_LENGTH(cases); i++) {
@@ -86,7 +86,7 @@ static void extremes_of_temperature(void)
 static void impossible_is_zero(void)
 {
     static const float logits[6] = {-200, -87.5f, 0, -86.5f, -86.7f, -500};
-    struct kr_sampling sampling = {1, 0, 1};
+    struct kr_sampling sampling = {1, 0, 1, false};
 
     filter(1, 0, 1, logits, 6);
     CU_ASSERT_EQUAL(p[0], 0);
@@ -274,7 +274,8 @@ static void pick_sums_in_double(void)
 /* Drawing in one go gives the id that the probabilities give. */
 static void sample_is_filter_and_pick(void)
 {
-    static const struct kr_sampling samplings[] = {{1, 0, 1}, {0.7, 0, 0.9}, {1.3, 20, 1}};
+    static const struct kr_sampling samplings[] = {
+        {1, 0, 1, false}, {0.7, 0, 0.9, false}, {1.3, 20, 1, false}};
     static float logits[257], scratch[257];
 
     for (uint32_t round = 0; round < 300; round++) {
@@ -290,7 +291,7 @@ static void sample_is_filter_and_pick(void)
 static void greedy(void)
 {
     static const float logits[5] = {1, 4, -1, 4, 0};
-    struct kr_sampling sampling = {1, 1, 1};
+    struct kr_sampling sampling = {1, 1, 1, false};
 
     CU_ASSERT_EQUAL(kr_sample(&sampling, logits, 5, 0, p, order), 1);
     CU_ASSERT_EQUAL(kr_sample(&sampling, logits, 5, 0.999, p, order), 1);
@@ -307,7 +308,8 @@ static void not_finite_stays_inside(void)
         {INFINITY, 1, INFINITY, 0, -INFINITY},
         {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY},
     };
-    static const struct kr_sampling samplings[] = {{1, 0, 1}, {1, 1, 1}, {1, 3, 1}, {1, 0, 0.5}};
+    static const struct kr_sampling samplings[] = {
+        {1, 0, 1, false}, {1, 1, 1, false}, {1, 3, 1, false}, {1, 0, 0.5, false}};
 
     for (size_t i = 0; i < 4; i++)
         for (size_t s = 0; s < KR_ARRAY_LENGTH(samplings); s++)
