@@ -86,9 +86,10 @@ struct tile {
     float *y;
     size_t x_stride, y_stride, n_in;
     size_t n_last; /* columns of the last vector, 1 to LANES */
-    const char
-        *ahead;     /* the next panel's weights, to bring into the second-level cache meanwhile */
-    size_t advance; /* bytes of those per step of k, at most a cache line */
+    /* The next panel's weights, to bring into the second-level cache meanwhile: from STEPS places at once,
+     * `apart` bytes apart, so that the processor's own prefetcher follows each of them. */
+    const char *ahead;
+    size_t apart, advance; /* advance: bytes of each per STEPS of k, at most a cache line */
     bool add;
 };
 
@@ -132,7 +133,7 @@ static inline __attribute__((always_inline)) void run_tile(const struct tile *t,
 {
     const float *x = t->x, *w = t->w;
     const char *ahead = t->ahead;
-    size_t x_stride = t->x_stride, advance = t->advance, n = t->n_in, k = 0;
+    size_t x_stride = t->x_stride, apart = t->apart, n = t->n_in, k = 0;
     mask part = mask_of(t->n_last);
     vector sums[MAX_ROWS][MAX_VECTORS];
 
@@ -147,9 +148,10 @@ static inline __attribute__((always_inline)) void run_tile(const struct tile *t,
     for (; k + STEPS <= n; k += STEPS) {
         UNROLL
         for (int i = 0; i < STEPS; i++) {
-            step(sums, x + k + i, x_stride, w + i * vectors * LANES, ahead, rows, vectors, near);
-            ahead += advance;
+            step(sums, x + k + i, x_stride, w + i * vectors * LANES, ahead + (size_t)i * apart,
+                 rows, vectors, near);
         }
+        ahead += t->advance;
         w += STEPS * vectors * LANES;
     }
     for (; k < n; k++) {
@@ -243,6 +245,7 @@ static void run_rows(const struct kr_linear *linear, size_t n_in, const float *x
             .n_in = n_in,
             .n_last = width - (vectors - 1) * LANES,
             .ahead = (const char *)(w + n_in * vectors * LANES),
+            .apart = n_in * PANEL * sizeof(float) / STEPS,
             .advance = advance,
             .add = add,
         };
@@ -254,7 +257,7 @@ static void run_rows(const struct kr_linear *linear, size_t n_in, const float *x
             tiles[n_tiles <= 2][vectors - 1][rows - 1](&t);
             t.x += rows * x_stride;
             t.y += rows * y_stride;
-            t.ahead += n_in * advance;
+            t.ahead += n_in / STEPS * advance;
         }
     }
 }
