@@ -101,7 +101,6 @@ static void expect_forecast(struct twin *twin, bool final)
     const msgpack_object *cal, *t, *data;
     struct kr_published published;
     float bars[PATHS * HORIZON * KR_COLUMNS];
-    float bars[PATHS * HORIZON * KR_COLUMNS];
     int64_t due_ns[HORIZON];
     char status[16];
 
