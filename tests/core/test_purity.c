@@ -288,7 +288,7 @@ static void reference_outcome(const struct data *data, size_t n, size_t max_cont
                                          .n = n,
                                          .horizon = HORIZON,
                                          .max_context = max_context,
-                                         .sampling = {1.0, 0, 1.0},
+                                         .sampling = {1.0, 0, 1.0, false},
                                          .key = 99,
                                          .as_of_ns = 1234567890123,
                                          .path = (uint32_t)path,
@@ -311,7 +311,7 @@ static bool forecast_equals(struct data *data, size_t n, size_t max_context, siz
     struct kr_request request = {.horizon = HORIZON,
                                  .paths = n_paths,
                                  .max_context = max_context,
-                                 .sampling = {1.0, 0, 1.0},
+                                 .sampling = {1.0, 0, 1.0, false},
                                  .key = 99,
                                  .as_of_ns = 1234567890123,
                                  .future = data->stamps + n};
