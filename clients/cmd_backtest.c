@@ -22,7 +22,7 @@ struct settings {
     struct kc_source_config source;
     struct kr_interval interval;
     bool interval_given, unit_given;
-    size_t mode, other_mode, stamp, format, time_unit;
+    size_t mode, other_mode, stamp, format, time_unit, matmul, precision;
     bool compares; /* other_mode is given */
     struct kc_backtest_config backtest;
 };
@@ -42,11 +42,16 @@ struct command {
 
 static int load_model(struct command *command)
 {
+    const struct kr_products *products;
     struct kr_error error;
     int r;
 
     kr_product_init();
-    r = kr_model_load_or_builtin(command->settings.predictor, command->settings.tokenizer,
+    r = kr_products_choose((enum kr_matmul)command->settings.matmul,
+                           (enum kr_precision)command->settings.precision, &products, &error);
+    if (r < 0)
+        return kc_fail(KC_CONFIG, "%s", error.text);
+    r = kr_model_load_or_builtin(command->settings.predictor, command->settings.tokenizer, products,
                                  &command->model, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
@@ -270,6 +275,10 @@ int kc_cmd_backtest(int argc, char **argv)
          &s->other_mode, 0, 0, modes, &s->compares},
         {"drift", "D", "end an anchored epoch beyond this drift, 1e9: never early (as live)",
          KC_NUMBER, &b->drift_limit, 1e-6, 1e9, NULL, NULL},
+        {"matmul", "NAME", "weight products: auto, native or openblas (auto)", KC_CHOICE,
+         &s->matmul, 0, 0, kr_matmul_names, NULL},
+        {"precision", "NAME", "of weight products: f32 or bf16 (f32)", KC_CHOICE, &s->precision, 0,
+         0, kr_precision_names, NULL},
         {"seed", "N", "of the draws (0)", KC_SEED, &b->seed, 0, 0, NULL, NULL},
         {"timezone", "TZ", "of the exchange, and of stamps that name none (UTC)", KC_TEXT,
          &s->source.timezone, 0, 0, NULL, &s->source.timezone_given},

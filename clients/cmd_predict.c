@@ -5,7 +5,6 @@
 #include "clients/offline.h"
 #include "clients/progress.h"
 #include "clients/source.h"
-#include "core/kernels.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,7 +25,7 @@ struct settings {
     struct kc_source_config source;
     struct kr_interval interval;
     bool interval_given, horizon_given, paths_given, unit_given;
-    size_t mode, stamp, format, time_unit;
+    size_t mode, stamp, format, time_unit, matmul, precision;
     int64_t first_row;
     struct kc_offline_config offline;
 };
@@ -82,11 +81,17 @@ static int settle_sizes(struct predict *predict)
 static int load_model(struct predict *predict)
 {
     const struct settings *settings = &predict->settings;
+    const struct kr_products *products;
     struct kr_error error;
     int r;
 
     kr_product_init();
-    r = kr_model_load_or_builtin(settings->predictor, settings->tokenizer, &predict->model, &error);
+    r = kr_products_choose((enum kr_matmul)settings->matmul, (enum kr_precision)settings->precision,
+                           &products, &error);
+    if (r < 0)
+        return kc_fail(KC_CONFIG, "%s", error.text);
+    r = kr_model_load_or_builtin(settings->predictor, settings->tokenizer, products,
+                                 &predict->model, &error);
     return r < 0 ? kc_fail(kc_status_of(r), "%s", error.text) : 0;
 }
 
@@ -166,8 +171,8 @@ static int write_json(const struct predict *predict, const struct kr_summary *su
         .win_t0_ns = report->win_t0_ns,
         .model_name = predict->model->name,
         .model_sha256 = predict->model->sha256,
-        .isa = kr_kernels()->name,
-        .precision = "f32",
+        .isa = predict->model->isa,
+        .precision = kr_precision_names[predict->model->products->precision],
         .sampling = offline->sampling,
         .paths = offline->paths,
         .horizon = offline->horizon,
@@ -294,6 +299,10 @@ int kc_cmd_predict(int argc, char **argv)
          "row number of the window's first bar, for models with an attention "
          "window (0)",
          KC_INTEGER, &s->first_row, 0, 0, NULL, NULL},
+        {"matmul", "NAME", "weight products: auto, native or openblas (auto)", KC_CHOICE,
+         &s->matmul, 0, 0, kr_matmul_names, NULL},
+        {"precision", "NAME", "of weight products: f32 or bf16 (f32)", KC_CHOICE, &s->precision, 0,
+         0, kr_precision_names, NULL},
         {"seed", "N", "of the draws (0)", KC_SEED, &o->seed, 0, 0, NULL, NULL},
         {"uniforms", "FILE", "draws of your own: safetensors, uniforms [S,2H]", KC_TEXT,
          &s->uniforms, 0, 0, NULL, NULL},

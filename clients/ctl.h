@@ -37,6 +37,7 @@ struct kc_command {
 };
 
 int kc_cmd_backtest(int argc, char **argv);
+int kc_cmd_bench(int argc, char **argv);
 int kc_cmd_control(int argc, char **argv); /* ping, version, reload, drain, reset, by argv[0] */
 int kc_cmd_feed(int argc, char **argv);
 int kc_cmd_forecast(int argc, char **argv);

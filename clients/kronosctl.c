@@ -11,6 +11,7 @@
 
 static const struct kc_command commands[] = {
     {"backtest", "walk forward over a file: scores, calibration, a plot", kc_cmd_backtest},
+    {"bench", "measure this machine's peaks and what the model costs on it", kc_cmd_bench},
     {"drain", "ask the daemon to finish its work and stop", kc_cmd_control},
     {"feed", "replay a file, or JSON lines, to the daemon as bars", kc_cmd_feed},
     {"forecast", "ask the daemon for a forecast of your own, now", kc_cmd_forecast},

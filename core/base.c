@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 int kr_error_set(struct kr_error *error, int code, const char *format, ...)
 {
@@ -33,6 +36,28 @@ void *kr_alloc(size_t count, size_t size)
     memory = aligned_alloc(KR_ALIGNMENT, bytes);
     if (memory)
         memset(memory, 0, bytes);
+    return memory;
+}
+
+size_t kr_huge_bytes(size_t size)
+{
+    if (size > SIZE_MAX - HUGE_PAGE)
+        return size; /* nobody has that much */
+    return kr_round_up(size, size < HUGE_PAGE ? KR_ALIGNMENT : HUGE_PAGE);
+}
+
+void *kr_alloc_huge(size_t size)
+{
+    void *memory;
+
+    if (size < HUGE_PAGE || size > SIZE_MAX - HUGE_PAGE)
+        return kr_alloc(1, size);
+    size = kr_huge_bytes(size);
+    memory = aligned_alloc(HUGE_PAGE, size);
+    if (!memory)
+        return NULL;
+    (void)madvise(memory, size, MADV_HUGEPAGE); /* a wish: small pages only cost time */
+    memset(memory, 0, size);
     return memory;
 }
 

@@ -40,6 +40,11 @@ int kr_error_set(struct kr_error *error, int code, const char *format, ...) kr_p
  * Return: NULL if there is none or the product overflows. */
 void *kr_alloc(size_t count, size_t size) __attribute__((malloc));
 
+/* The same for what is large and read from end to end again and again, weights and caches: on huge pages
+ * where the system lends them. Takes `size` rounded up by kr_huge_bytes(). */
+void *kr_alloc_huge(size_t size) __attribute__((malloc));
+size_t kr_huge_bytes(size_t size);
+
 /* Grow-only product for size computations: false when a * b (or a + b) does not fit. */
 bool kr_multiply(size_t a, size_t b, size_t *ret);
 bool kr_add(size_t a, size_t b, size_t *ret);

@@ -26,6 +26,11 @@ struct kr_cache {
     size_t len;      /* cursor: rows written so far */
     float *k;        /* [layer][head][group of KR_LANES slots][head_dim][KR_LANES] */
     float *v;        /* [layer][head][slot][head_dim] */
+    /* Forks that lie side by side, so that one step of all of them is read and written as vectors: of the
+     * n forks this is number `lane`; k is [layer][head][group of KR_FORK_GROUP slots][head_dim]
+     * [KR_FORK_GROUP][lanes], v [layer][head][slot][head_dim][lanes], both pointing at this lane. 0: a
+     * cache by itself. */
+    size_t lanes, lane;
 };
 
 /* Rows that a ring keeps beyond its window: so many may be appended at once, and one more truncated. */
@@ -43,6 +48,15 @@ int kr_cache_init_ring(struct kr_cache *cache, const struct kr_cache_shape *shap
                        size_t window) kr_must_check;
 size_t kr_cache_ring_slots(size_t window);
 void kr_cache_free(struct kr_cache *cache);
+
+/* Forks of one cache: n of them, of `capacity` rows each, or rings for rows that see `window` rows; `window` is
+ * each one's otherwise too, 0 for none. From KR_FORKS_TOGETHER on they lie side by side. Same errors; free
+ * them with the second function alone. */
+#define KR_FORKS_TOGETHER 8
+int kr_cache_init_forks(struct kr_cache *forks, size_t n, const struct kr_cache_shape *shape,
+                        size_t capacity, size_t window, bool ring) kr_must_check;
+void kr_cache_free_forks(struct kr_cache *forks, size_t n);
+size_t kr_cache_forks_size_bytes(const struct kr_cache_shape *shape, size_t n, size_t capacity);
 
 /* Empty it; the next row has the absolute number `first`. */
 void kr_cache_reset(struct kr_cache *cache, int64_t first);
@@ -67,7 +81,7 @@ int kr_cache_truncate(struct kr_cache *cache, size_t len) kr_must_check;
 /* Make `to` hold the rows of `from`; the shapes are equal. Return: 0, -ENOSPC (unchanged). */
 int kr_cache_copy(struct kr_cache *to, const struct kr_cache *from) kr_must_check;
 
-/* Keys and values of one head as the kernels read them. */
+/* Keys and values of one head as the kernels read them; the cache is one by itself. */
 static inline const float *kr_cache_keys(const struct kr_cache *cache, size_t layer, size_t head)
 {
     size_t rows = kr_round_up(cache->capacity, KR_LANES);
@@ -81,20 +95,34 @@ static inline const float *kr_cache_values(const struct kr_cache *cache, size_t 
            (layer * cache->shape.n_heads + head) * cache->capacity * cache->shape.head_dim;
 }
 
-/* What one row sees, and where its own K and V go: the first n_prefix rows of `prefix` (NULL: none), then
- * the rows of `own` up to and including `index`, its own; of all these the last own->window. */
-struct kr_view {
-    const struct kr_cache *prefix;
-    size_t n_prefix;
-    struct kr_cache *own;
-    size_t index;     /* in own */
-    int64_t position; /* for the rotation: the absolute row number */
-};
+/* Likewise of forks that lie side by side: floats from k, or from v, to what belongs to one slot. */
+static inline size_t kr_cache_fork_keys(const struct kr_cache *cache, size_t layer, size_t head,
+                                        size_t slot)
+{
+    size_t rows = kr_round_up(cache->capacity, KR_FORK_GROUP), dim = cache->shape.head_dim;
 
-/* One head's attention of one query q [head_dim] over what `view` sees; out [head_dim]. scores: scratch
- * for n_prefix + index + 1 rows, plus 3 KR_LANES. Exact maximum, then exponentials, then one chain of
- * sums in ascending row number, carried from prefix into own rows (rules, "Row purity"). */
-void kr_attend(const struct kr_kernels *kernels, const struct kr_view *view, size_t layer,
-               size_t head, const float *q, float scale, float *out, float *scores);
+    return (((layer * cache->shape.n_heads + head) * rows + slot / KR_FORK_GROUP * KR_FORK_GROUP) *
+                dim +
+            slot % KR_FORK_GROUP) *
+           cache->lanes;
+}
+
+static inline size_t kr_cache_fork_values(const struct kr_cache *cache, size_t layer, size_t head,
+                                          size_t slot)
+{
+    return ((layer * cache->shape.n_heads + head) * cache->capacity + slot) *
+           cache->shape.head_dim * cache->lanes;
+}
+
+/* Where a row, counted from the cache's first, lies. */
+static inline size_t kr_cache_slot(const struct kr_cache *cache, size_t row)
+{
+    int64_t slots = (int64_t)cache->capacity, slot;
+
+    if (!cache->ring)
+        return row;
+    slot = (cache->first + (int64_t)row) % slots;
+    return (size_t)(slot < 0 ? slot + slots : slot); /* history has negative numbers */
+}
 
 #endif

@@ -14,7 +14,7 @@ static size_t max3(size_t a, size_t b, size_t c)
 
 /* Widths of the buffers that a model needs. */
 struct widths {
-    size_t narrow, wide, angles, vocabulary;
+    size_t narrow, wide, angles, vocabulary, head_dim;
 };
 
 static struct widths widths_of(const struct kr_model *model)
@@ -30,13 +30,15 @@ static struct widths widths_of(const struct kr_model *model)
         .angles = kr_round_up(
             max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim) / 2 + 1, KR_LANES),
         .vocabulary = kr_round_up(p->vocabulary, KR_LANES),
+        .head_dim = KR_MAX(max3(t->encoder.head_dim, t->decoder.head_dim, p->trunk.head_dim),
+                           p->d_model / KR_DEP_HEADS),
     };
 }
 
 static size_t engine_floats(const struct widths *w, size_t max_visible)
 {
     return KR_ENGINE_ROWS * (5 * w->narrow + 2 * w->wide + 2 * w->angles + w->vocabulary) +
-           kr_round_up(max_visible + 3 * KR_LANES, KR_LANES) + 2 * w->vocabulary;
+           kr_attend_scratch(max_visible, w->head_dim) + 2 * w->vocabulary;
 }
 
 size_t kr_engine_size_bytes(const struct kr_model *model, size_t max_visible)
@@ -75,7 +77,7 @@ int kr_engine_init(struct kr_engine *engine, const struct kr_model *model, size_
     TAKE(cosine, KR_ENGINE_ROWS * w.angles);
     TAKE(sine, KR_ENGINE_ROWS * w.angles);
     TAKE(logits, KR_ENGINE_ROWS * w.vocabulary);
-    TAKE(scores, kr_round_up(max_visible + 3 * KR_LANES, KR_LANES));
+    TAKE(scores, kr_attend_scratch(max_visible, w.head_dim));
     TAKE(p, w.vocabulary);
     TAKE(order, w.vocabulary);
 #undef TAKE
@@ -112,12 +114,6 @@ static void rotation_angles(struct kr_engine *engine, const struct kr_view *view
     }
 }
 
-static void add_rows(struct kr_engine *engine, const float *rows, size_t n, size_t width)
-{
-    for (size_t i = 0; i < n; i++)
-        engine->kernels->add(engine->x + i * engine->width, rows + i * engine->width, width);
-}
-
 static void norm_rows(struct kr_engine *engine, const float *weight, size_t n, size_t width)
 {
     for (size_t i = 0; i < n; i++)
@@ -134,9 +130,11 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
     float scale = (float)(1.0 / sqrt((double)dim));
 
     norm_rows(engine, block->norm1, n, stack->d_model);
-    kr_product(&block->q, engine->normed, width, engine->q, width, n);
-    kr_product(&block->k, engine->normed, width, engine->k, width, n);
-    kr_product(&block->v, engine->normed, width, engine->v, width, n);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_several((const struct kr_linear *const[]){&block->q, &block->k, &block->v},
+                       (float *const[]){engine->q, engine->k, engine->v}, 3, engine->normed, width,
+                       width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         const float *cosine = engine->cosine + i * half, *sine = engine->sine + i * half;
 
@@ -144,15 +142,14 @@ static void attention(struct kr_engine *engine, const struct kr_stack *stack, si
             engine->kernels->rotate(engine->q + i * width + head * dim, cosine, sine, dim);
             engine->kernels->rotate(engine->k + i * width + head * dim, cosine, sine, dim);
         }
-        kr_cache_write(views[i].own, layer, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
     }
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < stack->n_heads; head++)
-            kr_attend(engine->kernels, &views[i], layer, head, engine->q + i * width + head * dim,
-                      scale, engine->normed + i * width + head * dim, engine->scores);
-    kr_product(&block->out, engine->normed, width, engine->k, width, n);
-    add_rows(engine, engine->k, n, stack->d_model);
+    kr_attend_write(engine->kernels, views, n, layer, engine->k, engine->v, width);
+    kr_phase(engine, KR_PHASE_ATTENTION);
+    kr_attend_rows(engine->kernels, views, n, layer, engine->q, scale, engine->normed, width,
+                   engine->scores);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_add(&block->out, engine->normed, width, engine->x, width, engine->k, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 /* x += w2(silu(w1 n) * (w3 n)), n = norm2(x). */
@@ -162,13 +159,17 @@ static void feed_forward(struct kr_engine *engine, const struct kr_block *block,
     size_t width = engine->width, wide = kr_round_up(ff, KR_LANES);
 
     norm_rows(engine, block->norm2, n, d_model);
-    kr_product(&block->w1, engine->normed, width, engine->wide1, wide, n);
-    kr_product(&block->w3, engine->normed, width, engine->wide2, wide, n);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_several((const struct kr_linear *const[]){&block->w1, &block->w3},
+                       (float *const[]){engine->wide1, engine->wide2}, 2, engine->normed, width,
+                       wide, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         engine->kernels->silu_product(engine->wide1 + i * wide, engine->wide1 + i * wide,
                                       engine->wide2 + i * wide, ff);
-    kr_product(&block->w2, engine->wide1, wide, engine->k, width, n);
-    add_rows(engine, engine->k, n, d_model);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_add(&block->w2, engine->wide1, wide, engine->x, width, engine->k, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 /* All blocks of one stack over the rows in engine->x. */
@@ -219,9 +220,13 @@ void kr_encode_rows(struct kr_engine *engine, const struct kr_view *views, const
 
     for (size_t i = 0; i < n; i++)
         memcpy(engine->q + i * width, x + i * KR_COLUMNS, KR_COLUMNS * sizeof(float));
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->embed, engine->q, width, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     run_stack(engine, &tokenizer->encoder, views, n);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->quant_embed, engine->x, width, engine->q, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         bits_to_ids(tokenizer, engine->q + i * width, &ret_s1[i], &ret_s2[i]);
         if (ret_z)
@@ -245,7 +250,9 @@ void kr_predict_rows(struct kr_engine *engine, const struct kr_view *views, cons
             pair[d + j] = p->emb_s2[s2[i] * d + j] * root;
         }
     }
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->fusion, engine->wide1, wide, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++) {
         const struct kr_stamp *stamp = &stamps[i];
         float *sum = engine->q, *row = engine->x + i * width;
@@ -266,11 +273,11 @@ void kr_dependency_rows(struct kr_engine *engine, const struct kr_view *views, s
     const struct kr_predictor *p = &engine->model->predictor;
     size_t width = engine->width;
 
-    kr_product(&p->dep_k, engine->normed, width, engine->k, width, n);
-    kr_product(&p->dep_v, engine->normed, width, engine->v, width, n);
-    for (size_t i = 0; i < n; i++)
-        kr_cache_write(views[i].own, 0, views[i].index, engine->k + i * width,
-                       engine->v + i * width);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_several((const struct kr_linear *const[]){&p->dep_k, &p->dep_v},
+                       (float *const[]){engine->k, engine->v}, 2, engine->normed, width, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
+    kr_attend_write(engine->kernels, views, n, 0, engine->k, engine->v, width);
 }
 
 /* Rows of h into engine->x, where padding rows may be cleared. */
@@ -286,7 +293,9 @@ void kr_s1_logits(struct kr_engine *engine, const float *h, size_t h_stride, siz
     const struct kr_predictor *p = &engine->model->predictor;
 
     take_rows(engine, h, h_stride, n, p->d_model);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->proj_s1, engine->x, engine->width, engine->logits, p->vocabulary, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const uint16_t *s1,
@@ -299,15 +308,18 @@ void kr_s2_logits(struct kr_engine *engine, const struct kr_view *views, const u
     take_rows(engine, h, h_stride, n, d);
     for (size_t i = 0; i < n; i++)
         memcpy(engine->v + i * width, p->emb_s1 + s1[i] * d, d * sizeof(float));
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->dep_q, engine->v, width, engine->q, width, n);
-    for (size_t i = 0; i < n; i++)
-        for (size_t head = 0; head < KR_DEP_HEADS; head++)
-            kr_attend(engine->kernels, &views[i], 0, head, engine->q + i * width + head * dim,
-                      scale, engine->v + i * width + head * dim, engine->scores);
-    kr_product(&p->dep_out, engine->v, width, engine->k, width, n);
-    add_rows(engine, engine->k, n, d);
+    kr_phase(engine, KR_PHASE_ATTENTION);
+    kr_attend_rows(engine->kernels, views, n, 0, engine->q, scale, engine->v, width,
+                   engine->scores);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
+    kr_product_add(&p->dep_out, engine->v, width, engine->x, width, engine->k, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     norm_rows(engine, p->dep_norm, n, d);
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&p->proj_s2, engine->normed, width, engine->logits, p->vocabulary, n);
+    kr_phase(engine, KR_PHASE_OTHER);
 }
 
 void kr_decode_rows(struct kr_engine *engine, const struct kr_view *views, const uint16_t *s1,
@@ -322,11 +334,15 @@ void kr_decode_rows(struct kr_engine *engine, const struct kr_view *views, const
             engine->q[i * width + b] = s1[i] >> b & 1 ? unit : -unit;
             engine->q[i * width + half + b] = s2[i] >> b & 1 ? unit : -unit;
         }
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->post_quant_embed, engine->q, width, engine->x, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     run_stack(engine, &tokenizer->decoder, views, n);
     if (!ret_y)
         return;
+    kr_phase(engine, KR_PHASE_PRODUCTS);
     kr_product(&tokenizer->head, engine->x, width, engine->q, width, n);
+    kr_phase(engine, KR_PHASE_OTHER);
     for (size_t i = 0; i < n; i++)
         memcpy(ret_y + i * KR_COLUMNS, engine->q + i * width, KR_COLUMNS * sizeof(float));
 }

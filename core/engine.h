@@ -8,12 +8,22 @@
 #ifndef KR_ENGINE_H
 #define KR_ENGINE_H
 
+#include "core/attend.h"
 #include "core/bar.h"
 #include "core/cache.h"
 #include "core/kernels.h"
 #include "core/model.h"
 
 #define KR_ENGINE_ROWS 64 /* a multiple of KR_BLOCK_ROWS */
+
+/* What the time of an engine goes into. */
+enum kr_phase {
+    KR_PHASE_OTHER, /* norms, rotation, activations, copies; whatever the caller does */
+    KR_PHASE_PRODUCTS,
+    KR_PHASE_ATTENTION,
+    KR_PHASE_SAMPLING,
+    KR_PHASES,
+};
 
 struct kr_engine {
     const struct kr_model *model;
@@ -24,14 +34,25 @@ struct kr_engine {
     float *q, *k, *v;     /* [rows][width] */
     float *wide1, *wide2; /* [rows][max(ff, 2 d_model)] */
     float *cosine, *sine; /* [rows][max head_dim / 2] */
-    float *scores;        /* [max_visible + 3 KR_LANES] */
+    float *scores;        /* [kr_attend_scratch()] */
     float *logits;        /* [rows][vocabulary] */
     float *p;             /* [vocabulary] */
     uint32_t *order;      /* [vocabulary] */
     size_t width;
     struct kr_view *views; /* [rows], for callers that build them */
     void *memory;
+    /* For measurements, set by who makes them: called in the engine's thread where a phase begins, OTHER
+     * when one ends. NULL after kr_engine_init(): libkronos itself reads no clock. */
+    void (*probe)(void *context, enum kr_phase phase);
+    void *probe_context;
 };
+
+/* A phase begins. One branch that is never taken where nothing is measured. */
+static inline void kr_phase(const struct kr_engine *engine, enum kr_phase phase)
+{
+    if (__builtin_expect(engine->probe != NULL, 0))
+        engine->probe(engine->probe_context, phase);
+}
 
 /* `max_visible`: rows of the longest window that a row sees; at least the model's attention window is
  * provided for. */

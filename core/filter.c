@@ -72,31 +72,86 @@ static uint32_t heap_pop(const float *logits, uint32_t *heap, size_t n)
     return first;
 }
 
-static void drop_below_kth(const float *logits, size_t n, size_t k, float *weights, uint32_t *order)
-{
-    float kth = 0;
+/* Selection: ids go to buckets by their distance from the largest logit, which keeps their order between
+ * buckets; only the bucket in which the last id that stays lies is sorted. */
 
-    heap_build(logits, order, n);
-    for (size_t i = 0; i < k; i++)
-        kth = logits[heap_pop(logits, order, n - i)];
-    for (size_t i = 0; i < n; i++)
-        if (logits[i] < kth)
-            weights[i] = 0;
+#define BUCKETS    256
+#define PER_DEGREE 16 /* buckets for a distance of one temperature */
+
+struct buckets {
+    const float *logits;
+    size_t n;
+    float most, scale;
+};
+
+/* Return: false if the logits are too far apart for buckets, or not numbers. */
+static bool buckets_of(struct buckets *buckets, const float *logits, size_t n, float most,
+                       float temperature)
+{
+    *buckets = (struct buckets){logits, n, most, PER_DEGREE / temperature};
+    return isfinite(most) && isfinite(buckets->scale);
 }
 
-/* Sum of weights in one order of their own: eight running sums by column, then a tree. */
-static double total_of(const float *weights, size_t n)
+static inline float bucket_position(const struct buckets *buckets, size_t i)
 {
-    double lanes[8] = {0};
-    size_t i = 0;
+    return (buckets->most - buckets->logits[i]) * buckets->scale;
+}
 
-    for (; i + 8 <= n; i += 8)
-        for (size_t l = 0; l < 8; l++)
-            lanes[l] += (double)weights[i + l];
-    for (size_t l = 0; i + l < n; l++)
-        lanes[l] += (double)weights[i + l];
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-           ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+static inline size_t bucket_of(const struct buckets *buckets, size_t i)
+{
+    float position = bucket_position(buckets, i);
+
+    return position < BUCKETS - 1 ? (size_t)position : BUCKETS - 1;
+}
+
+/* Ids of one bucket as a heap. Return: how many. */
+static size_t bucket_heap(const struct buckets *buckets, size_t bucket, uint32_t *heap)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < buckets->n; i++)
+        if (bucket_of(buckets, i) == bucket)
+            heap[n++] = (uint32_t)i;
+    for (size_t root = n / 2; root-- > 0;)
+        sift_down(buckets->logits, heap, n, root);
+    return n;
+}
+
+static void drop_behind_bucket(const struct buckets *buckets, size_t bucket, float *weights)
+{
+    if (bucket < BUCKETS - 1)
+        for (size_t i = 0; i < buckets->n; i++)
+            weights[i] = bucket_position(buckets, i) >= (float)(bucket + 1) ? 0 : weights[i];
+}
+
+/* The k-th largest logit, 1 <= k <= n. */
+static float kth_of(const float *logits, size_t n, float most, size_t k, uint32_t *order)
+{
+    size_t count[BUCKETS] = {0}, bucket = 0, before = 0;
+    struct buckets buckets;
+    float kth = 0;
+
+    if (buckets_of(&buckets, logits, n, most, 1)) {
+        for (size_t i = 0; i < n; i++)
+            count[bucket_of(&buckets, i)]++;
+        while (before + count[bucket] < k)
+            before += count[bucket++];
+        n = bucket_heap(&buckets, bucket, order);
+    } else {
+        heap_build(logits, order, n);
+    }
+    for (size_t i = before; i < k; i++)
+        kth = logits[heap_pop(logits, order, n - (i - before))];
+    return kth;
+}
+
+static void drop_below_kth(const float *logits, size_t n, float most, size_t k, float *weights,
+                           uint32_t *order)
+{
+    float kth = kth_of(logits, n, most, k, order);
+
+    for (size_t i = 0; i < n; i++)
+        weights[i] = logits[i] < kth ? 0 : weights[i];
 }
 
 /* Probability of a weight: rounded to f32 wherever it counts. */
@@ -105,10 +160,11 @@ static inline float share(float weight, double total)
     return (float)((double)weight / total);
 }
 
-static void drop_after_top_p(const float *logits, size_t n, double top_p, float *weights,
-                             uint32_t *order)
+/* From its definition: ids one by one in order, shares added up until top_p is exceeded. */
+static void drop_one_by_one(const float *logits, size_t n, double top_p, double total,
+                            float *weights, uint32_t *order)
 {
-    double total = total_of(weights, n), cumulative = 0;
+    double cumulative = 0;
     size_t left = n;
 
     heap_build(logits, order, n);
@@ -120,29 +176,66 @@ static void drop_after_top_p(const float *logits, size_t n, double top_p, float 
         weights[order[i]] = 0;
 }
 
+/* A sum of weights in any order, over the total, differs from the sum of the shares in their order by less:
+ * half an f32 ulp of each share, and as many double ulps of 1 as there are ids. */
+#define SHARE_SUMS_DIFFER 1e-6
+
+/* The same by buckets. Return: false where sums as close to top_p as that cannot tell; nothing is dropped. */
+static bool drop_by_buckets(const struct buckets *buckets, double top_p, double total,
+                            float *weights, uint32_t *order)
+{
+    double sum[BUCKETS] = {0}, cumulative = 0, last = 0;
+    size_t bucket = 0, left;
+
+    for (size_t i = 0; i < buckets->n; i++)
+        sum[bucket_of(buckets, i)] += (double)weights[i];
+    while (bucket < BUCKETS && cumulative + sum[bucket] <= top_p * total)
+        cumulative += sum[bucket++];
+    if (bucket == BUCKETS)
+        return false;
+    left = bucket_heap(buckets, bucket, order);
+    while (left > 0 && cumulative <= top_p * total) {
+        last = cumulative;
+        cumulative += (double)weights[heap_pop(buckets->logits, order, left)];
+        left--;
+    }
+    if (top_p * total - last <= SHARE_SUMS_DIFFER * total ||
+        cumulative - top_p * total <= SHARE_SUMS_DIFFER * total)
+        return false;
+    for (size_t i = 0; i < left; i++)
+        weights[order[i]] = 0;
+    drop_behind_bucket(buckets, bucket, weights);
+    return true;
+}
+
+static void drop_after_top_p(const float *logits, size_t n, float most, float temperature,
+                             double top_p, float *weights, uint32_t *order)
+{
+    double total = kr_kernels()->total(weights, n);
+    struct buckets buckets;
+
+    if (!buckets_of(&buckets, logits, n, most, temperature) ||
+        !drop_by_buckets(&buckets, top_p, total, weights, order))
+        drop_one_by_one(logits, n, top_p, total, weights, order);
+}
+
 /* Weights of the ids that are left, in proportion to their probabilities. Return: their sum. */
 static double weigh(const struct kr_sampling *sampling, const float *logits, size_t n,
                     float *weights, uint32_t *order)
 {
-    float max = logits[argmax(logits, n)];
+    const struct kr_kernels *kernels = kr_kernels();
+    float most = kernels->maximum(logits, n);
     /* A temperature below f32 would divide 0 by 0; at the smallest normal number all but ties is gone. */
     float temperature = (float)KR_MAX(sampling->temperature, (double)FLT_MIN);
 
     /* The maximum is taken off first: the difference of the likeliest ids is exact, and no temperature
      * turns it into infinity less infinity. */
-    for (size_t i = 0; i < n; i++)
-        weights[i] = logits[i] - max;
-    if (temperature != 1)
-        for (size_t i = 0; i < n; i++)
-            weights[i] /= temperature;
-    kr_kernels()->exp_shifted(weights, 0, n);
-    for (size_t i = 0; i < n; i++)
-        weights[i] = weights[i] < WEIGHT_MIN ? 0 : weights[i];
+    kernels->weights(weights, logits, most, temperature, WEIGHT_MIN, n);
     if (sampling->top_k > 0 && sampling->top_k < n)
-        drop_below_kth(logits, n, sampling->top_k, weights, order);
+        drop_below_kth(logits, n, most, sampling->top_k, weights, order);
     else if (sampling->top_k == 0 && sampling->top_p < 1)
-        drop_after_top_p(logits, n, sampling->top_p, weights, order);
-    return total_of(weights, n);
+        drop_after_top_p(logits, n, most, temperature, sampling->top_p, weights, order);
+    return kernels->total(weights, n);
 }
 
 void kr_filter(const struct kr_sampling *sampling, const float *logits, size_t n, float *p,
@@ -157,14 +250,10 @@ void kr_filter(const struct kr_sampling *sampling, const float *logits, size_t n
 /* kr_pick() on share(weights[i], total), computed as far as it is needed. */
 static size_t pick(const float *weights, size_t n, double total, double u)
 {
-    double cumulative = 0;
-    size_t last = n;
+    size_t at = kr_kernels()->pick(weights, n, total, u), last = n;
 
-    for (size_t i = 0; i < n; i++) {
-        cumulative += (double)share(weights[i], total);
-        if (cumulative > u)
-            return i;
-    }
+    if (at < n)
+        return at;
     while (last > 1 && !(weights[last - 1] > 0))
         last--;
     return last - 1;

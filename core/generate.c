@@ -72,11 +72,15 @@ static uint16_t draw(const struct run *run, size_t path, size_t step, unsigned h
     size_t n = engine->model->predictor.vocabulary;
     const float *logits = engine->logits + row * n;
     float *kept = head == 0 ? run->request->ret_s1_logits : run->request->ret_s2_logits;
+    size_t token;
 
     if (kept && path == 0)
         memcpy(kept + step * n, logits, n * sizeof(float));
-    return (uint16_t)kr_sample(&run->request->sampling, logits, n, uniform(run, path, step, head),
-                               engine->p, engine->order);
+    kr_phase(engine, KR_PHASE_SAMPLING);
+    token = kr_sample(&run->request->sampling, logits, n, uniform(run, path, step, head), engine->p,
+                      engine->order);
+    kr_phase(engine, KR_PHASE_OTHER);
+    return (uint16_t)token;
 }
 
 /* s1, then s2, of `n` paths from `first` on, whose hidden rows h [n][stride] are the last ones; the views
@@ -286,24 +290,74 @@ static float *bars_of(const struct run *run, size_t path, size_t step)
     return run->paths->bars + row_of(run, path, step) * KR_COLUMNS;
 }
 
-/* Tokens of steps [first, first + n) of a path into generator->window_*. */
-static void own_tokens(const struct run *run, size_t path, size_t first, size_t n)
+/* Steps [first, first + n) of one path into its bars, or only the last of them. */
+static void decode_path(const struct run *run, size_t path, const struct kr_cache *prefix,
+                        size_t n_prefix, size_t first, size_t n, bool last_only)
 {
+    struct kr_cache *own = run->generator->decoder;
+
+    empty_at(own, (prefix ? prefix->first : 0) + (int64_t)n_prefix);
     window_tokens(run, path, run->state->len + first, n);
+    decode_window(run, prefix, n_prefix, own, n,
+                  bars_of(run, path, first + (last_only ? n - 1 : 0)), last_only);
 }
 
-/* Steps [first, first + n) of every path, in one window that starts with n_prefix rows of `prefix`. */
-static void decode_steps(const struct run *run, const struct kr_cache *prefix, size_t n_prefix,
-                         size_t first, size_t n)
+/* Steps [first, first + n) of paths [path, path + n_paths), at most KR_ENGINE_ROWS, whose caches lie side by
+ * side: whole steps of all of them, as many as a block takes, and so on. */
+static void decode_together(const struct run *run, size_t path, size_t n_paths,
+                            const struct kr_cache *prefix, size_t n_prefix, size_t first, size_t n,
+                            bool last_only)
 {
-    struct kr_cache *own = &run->generator->decoder;
-    int64_t at = (prefix ? prefix->first : 0) + (int64_t)n_prefix;
+    struct kr_engine *engine = run->engine;
+    struct kr_cache *own = run->generator->decoder + path;
+    size_t block = KR_MAX(KR_ENGINE_ROWS / n_paths, (size_t)1);
 
-    for (size_t path = 0; path < run->paths->n_paths; path++) {
-        empty_at(own, at);
-        own_tokens(run, path, first, n);
-        decode_window(run, prefix, n_prefix, own, n, bars_of(run, path, first), false);
+    if (own->ring)
+        block = KR_MIN(block, (size_t)KR_RING_SLACK);
+    for (size_t i = 0; i < n_paths; i++)
+        empty_at(&own[i], (prefix ? prefix->first : 0) + (int64_t)n_prefix);
+    for (size_t step = first, steps; step < first + n; step += steps) {
+        uint16_t s1[KR_ENGINE_ROWS], s2[KR_ENGINE_ROWS];
+        float y[KR_ENGINE_ROWS * KR_COLUMNS];
+        bool wanted;
+
+        steps = KR_MIN(first + n - step, block);
+        wanted = !last_only || step + steps == first + n;
+        for (size_t i = 0; i < steps * n_paths; i++) {
+            size_t fork = i % n_paths, index = own[fork].len + i / n_paths;
+            size_t token = row_of(run, path + fork, step + i / n_paths);
+
+            s1[i] = run->paths->s1[token];
+            s2[i] = run->paths->s2[token];
+            engine->views[i] = (struct kr_view){.prefix = prefix,
+                                                .n_prefix = n_prefix,
+                                                .own = &own[fork],
+                                                .index = index,
+                                                .position = own[fork].first + (int64_t)index};
+        }
+        kr_decode_rows(engine, engine->views, s1, s2, steps * n_paths, wanted ? y : NULL);
+        for (size_t i = 0; i < n_paths; i++)
+            advance(&own[i], steps);
+        for (size_t i = last_only ? (steps - 1) * n_paths : 0; i < steps * n_paths && wanted; i++)
+            memcpy(bars_of(run, path + i % n_paths, step + i / n_paths), y + i * KR_COLUMNS,
+                   KR_COLUMNS * sizeof(float));
     }
+}
+
+/* Steps [first, first + n) of every path, in one window that starts with n_prefix rows of `prefix`; all bars, or
+ * only the last step's. */
+static void decode_steps(const struct run *run, const struct kr_cache *prefix, size_t n_prefix,
+                         size_t first, size_t n, bool last_only)
+{
+    size_t n_paths = run->paths->n_paths;
+
+    if (run->generator->decoder->lanes)
+        for (size_t path = 0; path < n_paths; path += KR_ENGINE_ROWS)
+            decode_together(run, path, KR_MIN(n_paths - path, (size_t)KR_ENGINE_ROWS), prefix,
+                            n_prefix, first, n, last_only);
+    else
+        for (size_t path = 0; path < n_paths; path++)
+            decode_path(run, path, prefix, n_prefix, first, n, last_only);
 }
 
 /* The lookback's last n rows at positions from 0, into generator->shared[2]. */
@@ -321,15 +375,9 @@ static void decode_sliding(const struct run *run, size_t step)
 {
     size_t context = run->request->max_context;
     size_t n_own = KR_MIN(step + 1, context), n_shared = context - n_own;
-    struct kr_cache *own = &run->generator->decoder;
 
     decode_lookback(run, n_shared);
-    for (size_t path = 0; path < run->paths->n_paths; path++) {
-        empty_at(own, (int64_t)n_shared);
-        own_tokens(run, path, step + 1 - n_own, n_own);
-        decode_window(run, &run->generator->shared[2], n_shared, own, n_own,
-                      bars_of(run, path, step), true);
-    }
+    decode_steps(run, &run->generator->shared[2], n_shared, step + 1 - n_own, n_own, true);
 }
 
 static bool keep_going(const struct run *run, size_t step)
@@ -345,24 +393,24 @@ static int decode(const struct run *run)
     const struct kr_cache *prefix = &run->state->caches[KR_CACHE_DECODER];
 
     if (run->state->rolling || len + horizon <= context) {
-        decode_steps(run, prefix, len, 0, horizon);
+        decode_steps(run, prefix, len, 0, horizon, false);
         return 0;
     }
     if (horizon <= context) {
         decode_lookback(run, context - horizon);
-        decode_steps(run, &run->generator->shared[2], context - horizon, 0, horizon);
+        decode_steps(run, &run->generator->shared[2], context - horizon, 0, horizon, false);
         return 0;
     }
     /* Rows before the last window: while everything fits, one growing window; then one each. */
     fitting = KR_MIN(context - len, horizon - context);
     if (fitting)
-        decode_steps(run, prefix, len, 0, fitting);
+        decode_steps(run, prefix, len, 0, fitting, false);
     for (size_t step = fitting; step < horizon - context; step++) {
         decode_sliding(run, step);
         if (!keep_going(run, step))
             return -ECANCELED;
     }
-    decode_steps(run, NULL, 0, horizon - context, context);
+    decode_steps(run, NULL, 0, horizon - context, context, false);
     return 0;
 }
 

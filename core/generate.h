@@ -25,7 +25,7 @@ struct kr_generator {
     const struct kr_model *model;
     struct kr_generator_size size;
     struct kr_cache *trunk, *dependency; /* [max_paths] forks, size.suffix_rows each */
-    struct kr_cache decoder;             /* one path's generated rows at a time */
+    struct kr_cache *decoder;            /* [max_paths] likewise; few paths share one in turn */
     bool may_slide;                      /* the three below exist */
     struct kr_cache shared[3];       /* a sliding window's rows of the lookback: trunk, dependency
                                             layer, decoder; [max_context] */

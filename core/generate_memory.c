@@ -71,23 +71,19 @@ static bool suffix_is_ring(const struct kr_model *model, size_t rows)
     return rolling(model) && rows > kr_cache_ring_slots(model->attention_window);
 }
 
-static size_t suffix_bytes(const struct kr_model *model, const struct kr_cache_shape *shape,
-                           size_t rows)
+/* Paths decoded at a time: all where their caches lie side by side, else one after the other. */
+static size_t n_decoders(const struct kr_generator_size *size)
 {
-    return kr_cache_size_bytes(
-        shape, suffix_is_ring(model, rows) ? kr_cache_ring_slots(model->attention_window) : rows);
+    return size->max_paths < KR_FORKS_TOGETHER ? 1 : size->max_paths;
 }
 
-static int init_suffix(struct kr_cache *cache, const struct kr_model *model, int which, size_t rows)
+static size_t suffixes_bytes(const struct kr_model *model, int which, size_t n, size_t rows)
 {
     struct kr_cache_shape shape = kr_cache_shape_of(model, which);
-    int r;
 
     if (suffix_is_ring(model, rows))
-        return kr_cache_init_ring(cache, &shape, model->attention_window);
-    r = kr_cache_init(cache, &shape, rows);
-    cache->window = model->attention_window;
-    return r;
+        rows = kr_cache_ring_slots(model->attention_window);
+    return kr_cache_forks_size_bytes(&shape, n, rows) + n * sizeof(struct kr_cache);
 }
 
 /* Which of a state's caches stands where in generator->shared. */
@@ -101,11 +97,11 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
     size_t suffix = size->suffix_rows ? size->suffix_rows : needed_suffix(model, size);
     size_t context = size->max_context, rows = window_rows(model, size);
     size_t bytes =
+        suffixes_bytes(model, KR_CACHE_TRUNK, size->max_paths, suffix) +
+        suffixes_bytes(model, KR_CACHE_DEPENDENCY, size->max_paths, suffix) +
+        suffixes_bytes(model, KR_CACHE_DECODER, n_decoders(size), KR_MIN(size->max_horizon, rows)) +
         size->max_paths *
-            (suffix_bytes(model, &trunk, suffix) + suffix_bytes(model, &dependency, suffix) +
-             2 * sizeof(struct kr_cache) + sizeof(uint16_t) + sizeof(uint32_t) +
-             sizeof(struct kr_rank) + 2 * sizeof(double)) +
-        suffix_bytes(model, &decoder, KR_MIN(size->max_horizon, rows)) +
+            (sizeof(uint16_t) + sizeof(uint32_t) + sizeof(struct kr_rank) + 2 * sizeof(double)) +
         rows * (2 * sizeof(uint16_t) + sizeof(struct kr_stamp));
 
     if (may_slide(model, size))
@@ -115,17 +111,16 @@ size_t kr_generator_size_bytes(const struct kr_model *model, const struct kr_gen
     return bytes;
 }
 
-static int init_forks(struct kr_cache **forks, const struct kr_model *model, int cache, size_t n,
-                      size_t rows)
+static int init_suffixes(struct kr_cache **forks, const struct kr_model *model, int which, size_t n,
+                         size_t rows)
 {
-    int r = 0;
+    struct kr_cache_shape shape = kr_cache_shape_of(model, which);
 
     *forks = kr_alloc(n, sizeof(**forks));
     if (!*forks)
         return -ENOMEM;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = init_suffix(&(*forks)[i], model, cache, rows);
-    return r;
+    return kr_cache_init_forks(*forks, n, &shape, rows, model->attention_window,
+                               suffix_is_ring(model, rows));
 }
 
 static int init_sliding(struct kr_generator *generator)
@@ -182,14 +177,14 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
             ? 0
             : -ENOMEM;
     if (r == 0)
-        r = init_forks(&generator->trunk, model, KR_CACHE_TRUNK, size->max_paths,
-                       generator->size.suffix_rows);
+        r = init_suffixes(&generator->trunk, model, KR_CACHE_TRUNK, size->max_paths,
+                          generator->size.suffix_rows);
     if (r == 0)
-        r = init_forks(&generator->dependency, model, KR_CACHE_DEPENDENCY, size->max_paths,
-                       generator->size.suffix_rows);
+        r = init_suffixes(&generator->dependency, model, KR_CACHE_DEPENDENCY, size->max_paths,
+                          generator->size.suffix_rows);
     if (r == 0)
-        r = init_suffix(&generator->decoder, model, KR_CACHE_DECODER,
-                        KR_MIN(size->max_horizon, rows));
+        r = init_suffixes(&generator->decoder, model, KR_CACHE_DECODER, n_decoders(size),
+                          KR_MIN(size->max_horizon, rows));
     if (r == 0 && generator->may_slide)
         r = init_sliding(generator);
     if (r < 0) {
@@ -199,18 +194,18 @@ int kr_generator_init(struct kr_generator *generator, const struct kr_model *mod
     return r;
 }
 
-static void free_forks(struct kr_cache **forks, size_t n)
+static void free_suffixes(struct kr_cache **forks, size_t n)
 {
-    for (size_t i = 0; *forks && i < n; i++)
-        kr_cache_free(&(*forks)[i]);
+    if (*forks)
+        kr_cache_free_forks(*forks, n);
     kr_freep(forks);
 }
 
 void kr_generator_free(struct kr_generator *generator)
 {
-    free_forks(&generator->trunk, generator->size.max_paths);
-    free_forks(&generator->dependency, generator->size.max_paths);
-    kr_cache_free(&generator->decoder);
+    free_suffixes(&generator->trunk, generator->size.max_paths);
+    free_suffixes(&generator->dependency, generator->size.max_paths);
+    free_suffixes(&generator->decoder, n_decoders(&generator->size));
     for (int i = 0; i < 3; i++)
         kr_cache_free(&generator->shared[i]);
     for (int i = 0; i < 2; i++)

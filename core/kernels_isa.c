@@ -5,16 +5,16 @@
  * out, so every set gives the same numbers. */
 #include "core/kernels.h"
 
+#include "core/kernels_exp.h"
+#include "core/kernels_shared.h"
+
 #include <math.h>
 #include <string.h>
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
-#define TEXT_(a)    #a
-#define TEXT(a)     TEXT_(a)
+#define TEXT_(a) #a
+#define TEXT(a)  TEXT_(a)
 
-#define LANES            KR_LANES
-#define fma_f32(a, b, c) __builtin_fmaf(a, b, c)
+#define LANES KR_LANES
 
 /* Lane l takes part of lanes l, l + 8, then l + 4, ...: a fixed tree, one result. */
 static inline float fold(float *lanes)
@@ -45,39 +45,10 @@ static void rmsnorm(float *y, const float *x, const float *w, size_t n)
         y[i] = x[i] * factor * w[i];
 }
 
-/* exp by Cody and Waite's reduction and a polynomial of degree 6 on [-ln2/2, ln2/2], the same operations
- * whatever the lane. Its coefficients minimise the largest relative error (3.1e-9, by Remez; the first two
- * are held at 1, so exp(0) is 1); the result is within 0.89 ulp. Arguments are clamped to [-87, 88]. */
-static inline float exp_one(float x)
-{
-    const float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
-    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float n, r, p;
-    uint32_t bits;
-
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    n = fma_f32(x, log2_e, round);
-    memcpy(&bits, &n, sizeof(bits));
-    n -= round;
-    r = fma_f32(n, -ln2_high, x);
-    r = fma_f32(n, -ln2_low, r);
-    p = 1.38145406e-3f;
-    p = fma_f32(p, r, 8.36874545e-3f);
-    p = fma_f32(p, r, 4.1668389e-2f);
-    p = fma_f32(p, r, 1.66665211e-1f);
-    p = fma_f32(p, r, 4.9999994e-1f);
-    p = fma_f32(p, r, 1.0f);
-    p = fma_f32(p, r, 1.0f);
-    bits = (bits + 127) << 23; /* 2^n; the low bits of `round` vanish in the shift */
-    memcpy(&n, &bits, sizeof(n));
-    return p * n;
-}
-
 static inline void exp_lanes(float x[LANES], float shift)
 {
     for (size_t l = 0; l < LANES; l++)
-        x[l] = exp_one(x[l] - shift);
+        x[l] = kr_exp_one(x[l] - shift);
 }
 
 /* A tail is padded to a block of its own: one row more must not cost a dozen scalar exponentials. */
@@ -100,7 +71,7 @@ static inline void silu_lanes(float y[LANES], const float a[LANES], const float 
     float lanes[LANES];
 
     for (size_t l = 0; l < LANES; l++)
-        lanes[l] = a[l] / (1.0f + exp_one(-a[l])) * b[l];
+        lanes[l] = a[l] / (1.0f + kr_exp_one(-a[l])) * b[l];
     memcpy(y, lanes, sizeof(lanes));
 }
 
@@ -206,6 +177,111 @@ static void accumulate(float *restrict out, float *restrict sum, const float *re
         ACCUMULATE_PANEL(1);
 }
 
+static float maximum(const float *x, size_t n)
+{
+    float lanes[LANES];
+    size_t i = 0;
+
+    for (size_t l = 0; l < LANES; l++)
+        lanes[l] = x[0];
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+    for (size_t l = 0; i + l < n; l++)
+        lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++)
+            lanes[l] = lanes[l + width] > lanes[l] ? lanes[l + width] : lanes[l];
+    return lanes[0];
+}
+
+static void divide(float *x, float by, size_t n)
+{
+    float lanes[LANES];
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++)
+            lanes[l] = x[i + l] / by;
+        memcpy(x + i, lanes, sizeof(lanes));
+    }
+    for (; i < n; i++)
+        x[i] /= by;
+}
+
+static inline void weight_lanes(float x[LANES], float most, float temperature, float least)
+{
+    for (size_t l = 0; l < LANES; l++)
+        x[l] -= most;
+    if (temperature != 1)
+        for (size_t l = 0; l < LANES; l++)
+            x[l] /= temperature;
+    for (size_t l = 0; l < LANES; l++)
+        x[l] = kr_exp_one(x[l]);
+    for (size_t l = 0; l < LANES; l++)
+        x[l] = x[l] < least ? 0 : x[l];
+}
+
+static void weights(float *w, const float *x, float most, float temperature, float least, size_t n)
+{
+    float lanes[LANES] = {0};
+
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t count = n - i < LANES ? n - i : LANES;
+
+        if (count == LANES) {
+            memcpy(lanes, x + i, sizeof(lanes));
+            weight_lanes(lanes, most, temperature, least);
+            memcpy(w + i, lanes, sizeof(lanes));
+        } else {
+            memcpy(lanes, x + i, count * sizeof(float));
+            weight_lanes(lanes, most, temperature, least);
+            memcpy(w + i, lanes, count * sizeof(float));
+        }
+    }
+}
+
+static double total(const float *w, size_t n)
+{
+    double lanes[8] = {0};
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        for (size_t l = 0; l < 8; l++)
+            lanes[l] += (double)w[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        lanes[l] += (double)w[i + l];
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+           ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static size_t pick(const float *w, size_t n, double whole, double u)
+{
+    double before = 0, cumulative = 0;
+    float shares[LANES];
+
+    for (size_t i = 0; i < n; i += LANES, before = cumulative) {
+        size_t count = n - i < LANES ? n - i : LANES;
+
+        if (count == LANES)
+            for (size_t l = 0; l < LANES; l++)
+                shares[l] = (float)((double)w[i + l] / whole);
+        else
+            for (size_t l = 0; l < count; l++)
+                shares[l] = (float)((double)w[i + l] / whole);
+        for (size_t l = 0; l < count; l++)
+            cumulative += (double)shares[l];
+        if (!(cumulative > u)) /* it never falls: no need to look at each */
+            continue;
+        for (size_t l = 0; l < count; l++) {
+            before += (double)shares[l];
+            if (before > u)
+                return i + l;
+        }
+    }
+    return n;
+}
+
 extern const struct kr_kernels JOIN(kr_kernels_, KR_ISA);
 const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
     .name = TEXT(KR_ISA),
@@ -216,4 +292,17 @@ const struct kr_kernels JOIN(kr_kernels_, KR_ISA) = {
     .rotate = rotate,
     .scores = scores,
     .accumulate = accumulate,
+    .maximum = maximum,
+    .divide = divide,
+    .weights = weights,
+    .total = total,
+    .pick = pick,
+    .to_columns = OF_ISA(to_columns),
+    .to_rows = OF_ISA(to_rows),
+    .shared_scores = OF_ISA(shared_scores),
+    .shared_maximum = OF_ISA(shared_maximum),
+    .shared_weights = OF_ISA(shared_weights),
+    .shared_accumulate = OF_ISA(shared_accumulate),
+    .fork_scores = OF_ISA(fork_scores),
+    .fork_accumulate = OF_ISA(fork_accumulate),
 };

@@ -81,6 +81,7 @@ static int place_weight(void *context, const struct kr_weight *weight)
                                 "%s: %s: expected finite weights, found %s at item %zu",
                                 kr_safetensors_path(loading->file), weight->name,
                                 isnan(place[i]) ? "nan" : "infinity", i);
+    kr_layout_placed(loading->model, weight);
     return 0;
 }
 
@@ -177,11 +178,13 @@ static int load(struct kr_model *model, bool learn_te, const struct kr_safetenso
     code = kr_layout_predictor(model, learn_te, place_weight, &of_predictor);
     if (code == 0)
         code = kr_layout_tokenizer(model, place_weight, &of_tokenizer);
+    kr_layout_finish(model);
     return code;
 }
 
-int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
-                  struct kr_error *error)
+int kr_model_load_as(const char *predictor_folder, const char *tokenizer_folder,
+                     const struct kr_products *products, struct kr_model **ret,
+                     struct kr_error *error)
 {
     kr_cleanup(kr_model_free) struct kr_model *model = NULL;
     kr_cleanup(kr_safetensors_close) struct kr_safetensors *predictor = NULL;
@@ -193,9 +196,11 @@ int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, st
         code = open_weights(predictor_folder, &predictor, error);
     if (code == 0)
         code = open_weights(tokenizer_folder, &tokenizer, error);
+    if (code == 0 && !products)
+        code = kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &products, error);
     if (code < 0)
         return code;
-    if (kr_layout_new(&config.shape, &model) < 0)
+    if (kr_layout_new(&config.shape, products, &model) < 0)
         return kr_error_set(error, -ENOMEM, "%s: no memory", predictor_folder);
     code = load(model, config.learn_te, predictor, tokenizer, error);
     if (code < 0)
@@ -208,4 +213,10 @@ int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, st
     *ret = model;
     model = NULL;
     return 0;
+}
+
+int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
+                  struct kr_error *error)
+{
+    return kr_model_load_as(predictor_folder, tokenizer_folder, NULL, ret, error);
 }

@@ -61,23 +61,33 @@ struct kr_model {
     struct kr_prior prior;              /* "calibration_prior", default the identity */
     char name[64];   /* last component of the predictor's folder that is not "predictor" */
     char sha256[65]; /* hex, over the predictor's model.safetensors, then the tokenizer's */
-    size_t n_weight_bytes;
+    const struct kr_products *products; /* of all its matrices */
+    /* What bits depend on beside the model and its inputs: the instruction set of the kernels and of native
+     * products in f32, "avx512"; with others behind it: "avx2+openblas-Haswell", "avx512+amx_bf16". */
+    char isa[48];
+    size_t n_weight_bytes;        /* that its memory takes */
     struct kr_model_store *store; /* owns the weights, each 64-byte aligned, zeros behind it */
 };
 
 /* Load both checkpoints: `config.json` and `model.safetensors` in each folder. F32, F16 and BF16
  * weights; every tensor checked by name and shape; unknown tensors and training-only keys
- * ignored. The files are closed again: what happens to them later does not matter.
+ * ignored. The files are closed again: what happens to them later does not matter. `products`:
+ * from kr_products_choose(); NULL: the fastest in f32.
  * Return: 0; -ENOENT or another negative errno of open() (no such folder or file); -EBADMSG (a
  * file that is not what it claims, a weight that is not finite, checkpoints that do not belong
  * together); -ENOTSUP (d_in other than 6, s1_bits unlike s2_bits, an extension this build does
  * not run), the line naming key and value; -ENOMEM. */
+int kr_model_load_as(const char *predictor_folder, const char *tokenizer_folder,
+                     const struct kr_products *products, struct kr_model **ret,
+                     struct kr_error *error) kr_must_check;
+/* With the fastest products in f32. */
 int kr_model_load(const char *predictor_folder, const char *tokenizer_folder, struct kr_model **ret,
                   struct kr_error *error) kr_must_check;
 /* The same, or, with both folders NULL or empty, the built-in model: installed, or that of the source tree this
  * was built from. Return: also -EINVAL (only one of the two), with a line. */
 int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer_folder,
-                             struct kr_model **ret, struct kr_error *error) kr_must_check;
+                             const struct kr_products *products, struct kr_model **ret,
+                             struct kr_error *error) kr_must_check;
 void kr_model_free(struct kr_model **model);
 
 /* A model with random weights of the given shape, for tests and benchmarks without checkpoints.
@@ -91,6 +101,9 @@ struct kr_model_shape {
 /* "mini", "small", "base": the public shapes. Return: 0, or -EINVAL for another name. */
 int kr_model_shape_named(const char *name, struct kr_model_shape *ret) kr_must_check;
 /* Return: 0, -EINVAL (a shape that cannot be), -ENOMEM. */
+int kr_model_random_as(const struct kr_model_shape *shape, uint64_t seed,
+                       const struct kr_products *products, struct kr_model **ret,
+                       struct kr_error *error) kr_must_check;
 int kr_model_random(const struct kr_model_shape *shape, uint64_t seed, struct kr_model **ret,
                     struct kr_error *error) kr_must_check;
 

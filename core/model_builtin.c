@@ -12,14 +12,15 @@ static bool given(const char *folder)
 }
 
 int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer_folder,
-                             struct kr_model **ret, struct kr_error *error)
+                             const struct kr_products *products, struct kr_model **ret,
+                             struct kr_error *error)
 {
     /* where `make install` puts it; and where it lies while nothing is installed */
     static const char *const folders[] = {KR_MODEL_INSTALLED, KR_MODEL_SOURCE};
     char predictor[1024], tokenizer[1024];
 
     if (given(predictor_folder) && given(tokenizer_folder))
-        return kr_model_load(predictor_folder, tokenizer_folder, ret, error);
+        return kr_model_load_as(predictor_folder, tokenizer_folder, products, ret, error);
     if (given(predictor_folder) || given(tokenizer_folder))
         return kr_error_set(
             error, -EINVAL,
@@ -30,7 +31,7 @@ int kr_model_load_or_builtin(const char *predictor_folder, const char *tokenizer
         snprintf(predictor, sizeof(predictor), "%s/predictor", folders[i]);
         snprintf(tokenizer, sizeof(tokenizer), "%s/tokenizer", folders[i]);
         if (access(predictor, R_OK) == 0) {
-            int r = kr_model_load(predictor, tokenizer, ret, error);
+            int r = kr_model_load_as(predictor, tokenizer, products, ret, error);
 
             if (r == 0)
                 strcpy((*ret)->name, "builtin"); /* wherever it lies */

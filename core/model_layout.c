@@ -2,6 +2,7 @@
 #include "core/model_layout.h"
 
 #include "core/bar.h"
+#include "core/kernels.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,11 +18,13 @@ struct walk {
 };
 
 static void weight_at(struct walk *walk, enum kr_weight_kind kind, size_t rows, size_t columns,
-                      size_t n_in, const float **slot, const char *format, ...) kr_printf(7, 8);
+                      size_t n_in, const float **slot, struct kr_linear *linear, const char *format,
+                      ...) kr_printf(8, 9);
 
 /* columns 0: a vector of `rows`. */
 static void weight_at(struct walk *walk, enum kr_weight_kind kind, size_t rows, size_t columns,
-                      size_t n_in, const float **slot, const char *format, ...)
+                      size_t n_in, const float **slot, struct kr_linear *linear, const char *format,
+                      ...)
 {
     char name[128];
     struct kr_weight weight = {
@@ -32,6 +35,7 @@ static void weight_at(struct walk *walk, enum kr_weight_kind kind, size_t rows, 
         .n_items = columns ? rows * columns : rows,
         .n_in = n_in,
         .slot = slot,
+        .linear = linear,
     };
     va_list arguments;
 
@@ -47,21 +51,21 @@ static void matrix_at(struct walk *walk, struct kr_linear *linear, const char *p
                       const char *name)
 {
     weight_at(walk, KR_WEIGHT_MATRIX, linear->n_out, linear->n_in, linear->n_in, &linear->weight,
-              "%s%s.weight", prefix, name);
+              linear, "%s%s.weight", prefix, name);
 }
 
 static void linear_at(struct walk *walk, struct kr_linear *linear, const char *prefix,
                       const char *name)
 {
     matrix_at(walk, linear, prefix, name);
-    weight_at(walk, KR_WEIGHT_BIAS, linear->n_out, 0, linear->n_in, &linear->bias, "%s%s.bias",
-              prefix, name);
+    weight_at(walk, KR_WEIGHT_BIAS, linear->n_out, 0, linear->n_in, &linear->bias, NULL,
+              "%s%s.bias", prefix, name);
 }
 
 static void norm_at(struct walk *walk, const float **slot, size_t n, const char *prefix,
                     const char *name)
 {
-    weight_at(walk, KR_WEIGHT_NORM, n, 0, n, slot, "%s%s.weight", prefix, name);
+    weight_at(walk, KR_WEIGHT_NORM, n, 0, n, slot, NULL, "%s%s.weight", prefix, name);
 }
 
 static void stack_at(struct walk *walk, struct kr_stack *stack, const char *name)
@@ -110,14 +114,14 @@ int kr_layout_predictor(struct kr_model *model, bool learn_te, kr_weight_visit v
         {"day", &p->day, 32},       {"month", &p->month, 13},
     };
 
-    weight_at(&walk, KR_WEIGHT_MATRIX, p->vocabulary, p->d_model, p->d_model, &p->emb_s1,
+    weight_at(&walk, KR_WEIGHT_MATRIX, p->vocabulary, p->d_model, p->d_model, &p->emb_s1, NULL,
               "embedding.emb_s1.weight");
-    weight_at(&walk, KR_WEIGHT_MATRIX, p->vocabulary, p->d_model, p->d_model, &p->emb_s2,
+    weight_at(&walk, KR_WEIGHT_MATRIX, p->vocabulary, p->d_model, p->d_model, &p->emb_s2, NULL,
               "embedding.emb_s2.weight");
     linear_at(&walk, &p->fusion, "embedding.", "fusion_proj");
     for (size_t i = 0; i < KR_ARRAY_LENGTH(tables); i++)
         weight_at(&walk, KR_WEIGHT_MATRIX, tables[i].rows, p->d_model, p->d_model, tables[i].slot,
-                  "time_emb.%s_embed.%sweight", tables[i].name, learn_te ? "" : "emb.");
+                  NULL, "time_emb.%s_embed.%sweight", tables[i].name, learn_te ? "" : "emb.");
     stack_at(&walk, &p->trunk, "transformer");
     norm_at(&walk, &p->norm, p->d_model, "", "norm");
     linear_at(&walk, &p->dep_q, "dep_layer.cross_attn.", "q_proj");
@@ -158,7 +162,20 @@ static int make_stack(struct kr_stack *stack, size_t d_model, size_t n_heads, si
     return 0;
 }
 
-int kr_layout_new(const struct kr_model_shape *shape, struct kr_model **ret)
+static void name_isa(struct kr_model *model)
+{
+    const char *kernels = kr_kernels()->name;
+
+    if (model->products->precision == KR_BF16_PRODUCTS)
+        snprintf(model->isa, sizeof(model->isa), "%s+%s", kernels, model->products->name);
+    else if (model->products->panel > 0)
+        snprintf(model->isa, sizeof(model->isa), "%s", kernels);
+    else
+        snprintf(model->isa, sizeof(model->isa), "%s+openblas-%s", kernels, kr_product_init());
+}
+
+int kr_layout_new(const struct kr_model_shape *shape, const struct kr_products *products,
+                  struct kr_model **ret)
 {
     kr_cleanup(kr_model_free) struct kr_model *model = kr_alloc(1, sizeof(*model));
     size_t d = shape->tok_d_model, n_bits = 2 * shape->s1_bits,
@@ -168,6 +185,8 @@ int kr_layout_new(const struct kr_model_shape *shape, struct kr_model **ret)
 
     if (!model || !(model->store = kr_alloc(1, sizeof(*model->store))))
         return -ENOMEM;
+    model->products = products;
+    name_isa(model);
     model->prior = kr_prior_identity;
     t = &model->tokenizer;
     t->d_model = d;
@@ -195,43 +214,76 @@ int kr_layout_new(const struct kr_model_shape *shape, struct kr_model **ret)
     return 0;
 }
 
-static size_t room_of(const struct kr_weight *weight)
+static bool is_packed(const struct kr_model *model, const struct kr_weight *weight)
 {
+    return weight->linear && model->products->panel > 0;
+}
+
+/* Floats that a weight takes in the store. */
+static size_t room_of(const struct kr_model *model, const struct kr_weight *weight)
+{
+    if (is_packed(model, weight))
+        return kr_linear_packed_bytes(weight->linear, model->products) / sizeof(float);
     return kr_round_up(weight->n_items, KR_ALIGNMENT / sizeof(float));
 }
 
+struct count {
+    const struct kr_model *model;
+    size_t n_floats, largest; /* largest: items of a matrix that is packed */
+};
+
 static int count(void *context, const struct kr_weight *weight)
 {
-    size_t *n_floats = context;
+    struct count *count = context;
 
-    return kr_add(*n_floats, room_of(weight), n_floats) ? 0 : -ENOMEM;
+    if (is_packed(count->model, weight))
+        count->largest = KR_MAX(count->largest, weight->n_items);
+    return kr_add(count->n_floats, room_of(count->model, weight), &count->n_floats) ? 0 : -ENOMEM;
 }
 
 int kr_layout_reserve(struct kr_model *model)
 {
     struct kr_model_store *store = model->store;
-    size_t n_floats = 0;
+    struct count total = {model, 0, 0};
+    size_t bytes;
 
-    if (kr_layout_predictor(model, true, count, &n_floats) < 0 ||
-        kr_layout_tokenizer(model, count, &n_floats) < 0)
+    if (kr_layout_predictor(model, true, count, &total) < 0 ||
+        kr_layout_tokenizer(model, count, &total) < 0 ||
+        !kr_multiply(total.n_floats, sizeof(float), &bytes))
         return -ENOMEM;
-    store->floats = kr_alloc(n_floats, sizeof(float));
-    if (!store->floats)
+    store->floats = kr_alloc_huge(bytes);
+    if (total.largest)
+        store->staging = kr_alloc(total.largest, sizeof(float));
+    if (!store->floats || (total.largest && !store->staging))
         return -ENOMEM;
-    store->n_floats = n_floats;
-    model->n_weight_bytes = n_floats * sizeof(float);
+    store->n_floats = total.n_floats;
+    model->n_weight_bytes = kr_huge_bytes(bytes);
     return 0;
 }
 
 float *kr_layout_place(struct kr_model *model, const struct kr_weight *weight)
 {
     struct kr_model_store *store = model->store;
+
+    assert(store->n_used + room_of(model, weight) <= store->n_floats);
+    return is_packed(model, weight) ? store->staging : store->floats + store->n_used;
+}
+
+void kr_layout_placed(struct kr_model *model, const struct kr_weight *weight)
+{
+    struct kr_model_store *store = model->store;
     float *place = store->floats + store->n_used;
 
-    store->n_used += room_of(weight);
-    assert(store->n_used <= store->n_floats);
-    *weight->slot = place;
-    return place;
+    if (is_packed(model, weight))
+        kr_linear_pack(weight->linear, model->products, store->staging, place);
+    else
+        *weight->slot = place;
+    store->n_used += room_of(model, weight);
+}
+
+void kr_layout_finish(struct kr_model *model)
+{
+    kr_freep(&model->store->staging);
 }
 
 void kr_model_free(struct kr_model **model)
@@ -243,8 +295,10 @@ void kr_model_free(struct kr_model **model)
     free(m->tokenizer.encoder.blocks);
     free(m->tokenizer.decoder.blocks);
     free(m->predictor.trunk.blocks);
-    if (m->store)
+    if (m->store) {
         free(m->store->floats);
+        free(m->store->staging);
+    }
     free(m->store);
     free(m);
     *model = NULL;

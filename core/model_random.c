@@ -52,25 +52,30 @@ static int draw_weight(void *context, const struct kr_weight *weight)
         for (size_t j = 0; j < KR_MIN(weight->n_items - i, (size_t)4); j++)
             place[i + j] = centre + half * ((float)(words[j] >> 8) * 0x1p-23f - 1);
     }
+    kr_layout_placed(drawing->model, weight);
     drawing->n_drawn++;
     return 0;
 }
 
-int kr_model_random(const struct kr_model_shape *shape, uint64_t seed, struct kr_model **ret,
-                    struct kr_error *error)
+int kr_model_random_as(const struct kr_model_shape *shape, uint64_t seed,
+                       const struct kr_products *products, struct kr_model **ret,
+                       struct kr_error *error)
 {
     kr_cleanup(kr_model_free) struct kr_model *model = NULL;
     struct drawing drawing = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     int code = kr_model_shape_check(shape, error);
 
+    if (code == 0 && !products)
+        code = kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &products, error);
     if (code < 0)
         return code;
-    if (kr_layout_new(shape, &model) < 0 || kr_layout_reserve(model) < 0)
+    if (kr_layout_new(shape, products, &model) < 0 || kr_layout_reserve(model) < 0)
         return kr_error_set(error, -ENOMEM, "no memory for random weights");
     drawing.model = model;
     code = kr_layout_predictor(model, true, draw_weight, &drawing);
     if (code == 0)
         code = kr_layout_tokenizer(model, draw_weight, &drawing);
+    kr_layout_finish(model);
     if (code < 0)
         return code;
     strcpy(model->name, "random");
@@ -78,4 +83,10 @@ int kr_model_random(const struct kr_model_shape *shape, uint64_t seed, struct kr
     *ret = model;
     model = NULL;
     return 0;
+}
+
+int kr_model_random(const struct kr_model_shape *shape, uint64_t seed, struct kr_model **ret,
+                    struct kr_error *error)
+{
+    return kr_model_random_as(shape, seed, NULL, ret, error);
 }

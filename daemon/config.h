@@ -78,8 +78,8 @@ struct kd_config {
         char *predictor, *tokenizer; /* absolute, or relative to the configuration file's folder,
                                         resolved; "" if not set */
         size_t max_context;
-        unsigned precision; /* 0: f32 */
-        unsigned matmul;    /* 0: auto, 1: openblas */
+        unsigned precision; /* enum kr_precision */
+        unsigned matmul;    /* enum kr_matmul */
     } model;
     struct {
         struct kd_list connect, bind, topics;

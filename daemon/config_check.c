@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What must hold between keys, once the whole file is read. */
+#include "core/product.h"
 #include "daemon/config_internal.h"
 
 #include <errno.h>
@@ -150,6 +151,22 @@ static int check_section(struct kd_config *config, const struct kd_section *sect
     return refuse(config, line_of(config, section, key), key, message, error);
 }
 
+/* What this processor cannot do is refused here, not when the model is loaded. */
+static int check_products(const struct kd_config *config, struct kr_error *error)
+{
+    const struct kr_products *products;
+    struct kr_error inner = {""};
+    const char *key;
+    int line;
+
+    if (kr_products_choose((enum kr_matmul)config->model.matmul,
+                           (enum kr_precision)config->model.precision, &products, &inner) == 0)
+        return 0;
+    key = g_str_has_prefix(inner.text, "matmul") ? "matmul" : "precision";
+    line = kd_key_find("model", key);
+    return refuse(config, config->part->lines[line], key, behind_name(inner.text), error);
+}
+
 int kd_config_check(struct kd_config *config, struct kr_error *error)
 {
     struct kd_sections *sections = config->part->fixed;
@@ -157,6 +174,8 @@ int kd_config_check(struct kd_config *config, struct kr_error *error)
 
     if (result == 0)
         result = check_binds(config, error);
+    if (result == 0)
+        result = check_products(config, error);
     for (size_t i = 0; i < sections->n_calendars && result == 0; i++) {
         struct kd_section *section = &sections->calendars[i];
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of keys. kronosd.conf(5) and etc/kronosd.conf tell the same; a test compares them. */
+#include "core/product.h"
 #include "daemon/config_internal.h"
 
 #include <glib.h>
 #include <string.h>
 
 static const char *const modes[] = {"auto", "exact", "anchored", "rolling", NULL};
-static const char *const precisions[] = {"f32", NULL};
-static const char *const products[] = {"auto", "openblas", NULL};
 static const char *const backlogs[] = {"latest", "all", NULL};
 static const char *const demands[] = {"no", "subscribed", NULL};
 static const char *const stamps[] = {"open", "close", NULL};
@@ -41,10 +40,13 @@ const struct kd_key kd_keys[] = {
      "512", RANGE(16, 65536), .unit = "rows",
      .doc = "Rows that the predictor may see at once; the public small and base were trained on "
             "512, mini on 2048"},
-    {"model", "precision", KD_CHOICE, 0, IN_CONFIG(model.precision), "f32", .choices = precisions,
-     .doc = "Numbers in which products are computed"},
-    {"model", "matmul", KD_CHOICE, 0, IN_CONFIG(model.matmul), "auto", .choices = products,
-     .doc = "Library of the weight products; auto takes the fastest that this build has"},
+    {"model", "precision", KD_CHOICE, 0, IN_CONFIG(model.precision), "f32",
+     .choices = kr_precision_names,
+     .doc = "Numbers that weights and activations are rounded to when they are multiplied; sums, "
+            "norms and softmax are f32 anyway; bf16 needs a processor with AVX512_BF16"},
+    {"model", "matmul", KD_CHOICE, 0, IN_CONFIG(model.matmul), "auto", .choices = kr_matmul_names,
+     .doc = "Who makes the weight products: native needs AVX2 or AVX-512, openblas runs anywhere; "
+            "auto is native where it can be; forecasts of the two differ in their last bits"},
 
     {"forecast", "mode", KD_CHOICE, KD_STREAM, SETTING(mode), "auto", .choices = modes,
      .doc = "How a window follows the bars: exact encodes it anew for each forecast, anchored "

@@ -2,7 +2,6 @@
 /* What can be asked on the control socket (kronosd-wire(7), "Control"). */
 #include "daemon/control.h"
 
-#include "core/kernels.h"
 #include "daemon/args.h"
 #include "daemon/clock.h"
 #include "daemon/daemon.h"
@@ -95,8 +94,8 @@ static int op_version(struct kd_call *call)
     kw_put_map(&call->encoder, "model", 2);
     kw_put_text(&call->encoder, "name", model->name);
     kw_put_text(&call->encoder, "sha256", model->sha256);
-    kw_put_text(&call->encoder, "isa", kr_kernels()->name);
-    kw_put_text(&call->encoder, "precision", "f32");
+    kw_put_text(&call->encoder, "isa", model->isa);
+    kw_put_text(&call->encoder, "precision", kr_precision_names[model->products->precision]);
     return 0;
 }
 

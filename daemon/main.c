@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kronosd: the command line, and a list of initialisations with their exact reverse. */
 #include "clients/single.h"
-#include "core/kernels.h"
 #include "core/product.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -124,9 +123,13 @@ static int load_plan(struct kd_config *config, struct kr_model **ret_model, stru
 {
     const char *source = NULL;
     size_t limit = kd_plan_system_limit(NULL, &source);
-    int status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer,
-                                          ret_model, error);
+    const struct kr_products *products;
+    int status = kr_products_choose((enum kr_matmul)config->model.matmul,
+                                    (enum kr_precision)config->model.precision, &products, error);
 
+    if (status == 0)
+        status = kr_model_load_or_builtin(config->model.predictor, config->model.tokenizer,
+                                          products, ret_model, error);
     return status ? status : kd_plan_make(config, *ret_model, limit, source, ret, error);
 }
 
@@ -192,7 +195,7 @@ static void say_ready(const struct kd_daemon *daemon)
     list(endpoints, sizeof(endpoints), "publish", &config->publish.bind);
     list(endpoints, sizeof(endpoints), "control", &config->control.bind);
     kd_say(KD_MSG_READY, "kronosd %s ready: model %s, %s, %zu workers; %s; memory plan %s",
-           PACKAGE_VERSION, daemon->model->name, kr_kernels()->name, daemon->plan.n_workers,
+           PACKAGE_VERSION, daemon->model->name, daemon->model->isa, daemon->plan.n_workers,
            endpoints, memory_text(&daemon->plan, memory, sizeof(memory)));
     kd_notify_ready("ready: model %s, %s", daemon->model->name, endpoints);
 }
@@ -218,8 +221,9 @@ static int run(struct kd_config *config)
         kd_config_free(&config);
         return result;
     }
-    kd_say(KD_MSG_MODEL_LOADED, "model %s, sha256 %s, kernels %s, products by OpenBLAS %s",
-           model->name, model->sha256, kr_kernels()->name, kr_product_init());
+    kd_say(KD_MSG_MODEL_LOADED, "model %s, sha256 %s, %s, products %s %s", model->name,
+           model->sha256, model->isa, model->products->panel ? "native" : "openblas",
+           kr_precision_names[model->products->precision]);
     kd_say(KD_MSG_PLAN, "memory plan: %s, %zu streams%s, %zu workers",
            memory_text(&plan, memory, sizeof(memory)), plan.n_symbols,
            plan.lowered ? " (fewer than the default, to fit)" : "", plan.n_workers);

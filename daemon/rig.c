@@ -2,7 +2,6 @@
 #include "daemon/rig.h"
 
 #include "core/draw.h"
-#include "core/kernels.h"
 #include "daemon/clock.h"
 #include "daemon/scoring.h"
 
@@ -190,8 +189,8 @@ static int encode(struct kd_rig *rig, const struct kr_live *live, const struct k
         .win_t0_ns = report->win_t0_ns,
         .model_name = rig->model->name,
         .model_sha256 = rig->model->sha256,
-        .isa = kr_kernels()->name,
-        .precision = "f32",
+        .isa = rig->model->isa,
+        .precision = kr_precision_names[rig->model->products->precision],
         .sampling = settings->sampling,
         .paths = settings->paths,
         .horizon = settings->horizon,

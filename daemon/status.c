@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/status.h"
 
-#include "core/kernels.h"
 #include "daemon/clock.h"
 #include "daemon/keeper.h"
 #include "daemon/log.h"
@@ -95,7 +94,7 @@ int kd_status_encode(const struct kd_daemon *daemon, uint64_t seq, msgpack_sbuff
         .rss_bytes = rss_bytes(),
         .version = PACKAGE_VERSION,
         .model_name = daemon->model->name,
-        .isa = kr_kernels()->name,
+        .isa = daemon->model->isa,
         .state = kept,
         .n_state = n_kept,
     };

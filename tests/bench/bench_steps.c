@@ -84,7 +84,7 @@ static double cached_step(struct setup *setup, size_t paths, struct kr_paths *re
     struct kr_request request = {.horizon = setup->steps,
                                  .paths = paths,
                                  .max_context = CONTEXT,
-                                 .sampling = {1.0, 0, 1.0},
+                                 .sampling = {1.0, 0, 1.0, false},
                                  .key = 1,
                                  .future = setup->stamps + setup->lookback,
                                  .keep_going = step_ended,

@@ -13,9 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const commands[] = {
-    "backtest", "drain", "feed",     "forecast", "load",   "ping",    "plot",    "predict",
-    "reload",   "reset", "simulate", "snapshot", "status", "symbols", "version", "watch"};
+static const char *const commands[] = {"backtest", "bench",    "drain",    "feed",    "forecast",
+                                       "load",     "ping",     "plot",     "predict", "reload",
+                                       "reset",    "simulate", "snapshot", "status",  "symbols",
+                                       "version",  "watch"};
 
 static void help(void)
 {
@@ -144,6 +145,8 @@ static void completion(void)
         {"kronosctl watch --s", ""},
         {"kronosctl predict --format j", "json"},
         {"kronosctl backtest --format t", "text"},
+        {"kronosctl bench --format t", "text"},
+        {"kronosctl bench --cases ba", "base-f32-* base-bf16-*"},
         {"kronosctl predict --mode = r", "rolling"},
     };
     const char *script = kt_source("../etc/bash-completion/kronosctl");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kronosctl predict, the real program: the public reference's numbers end to end, its three outputs, times
  * of real markets, and what it refuses. */
+#include "core/product.h"
 #include "core/safetensors.h"
 #include "tests/clients/run.h"
 #include "tests/core/files.h"
@@ -311,6 +312,59 @@ static void json_output(void)
     CU_ASSERT_EQUAL(json_integer_value(json_array_get(at(json, "t"), 5)),
                     INT64_C(1772501100000000000));
     json_decref(json);
+}
+
+static double last_median(const json_t *json)
+{
+    return json_real_value(json_array_get(json_array_get(at(at(json, "close"), "q"), 3), 5));
+}
+
+/* Who makes the products, and in which numbers, is said; what cannot be is refused. */
+static void products(void)
+{
+    bool native = kr_products_named("avx2") || kr_products_named("avx512");
+    bool bf16 = kr_products_named("avx512_bf16");
+    struct line line, with;
+    struct kt_run run;
+    json_t *usual, *other;
+
+    csv_line(&line, make_csv(300));
+    usual = run_json(&line);
+    CU_ASSERT_STRING_EQUAL(json_string_value(at(usual, "precision")), "f32");
+    CU_ASSERT_EQUAL(strchr(json_string_value(at(usual, "isa")), '+') == NULL, native);
+
+    with = line;
+    add(&with, "--matmul", "openblas");
+    other = run_json(&with);
+    CU_ASSERT_PTR_NOT_NULL(strstr(json_string_value(at(other, "isa")), "+openblas-"));
+    CU_ASSERT_DOUBLE_EQUAL(last_median(usual), last_median(other), 0.5);
+    json_decref(other);
+    add(&with, "--precision", "bf16");
+    run = run_line(&with);
+    CU_ASSERT_EQUAL(run.status, 78);
+    CU_ASSERT_PTR_NOT_NULL(strstr(run.err, "precision: bf16, expected f32 with matmul = openblas"));
+    kt_run_free(&run);
+
+    with = line;
+    add(&with, "--matmul", "native");
+    run = run_line(&with);
+    CU_ASSERT_EQUAL(run.status, native ? 0 : 78);
+    kt_run_free(&run);
+
+    with = line;
+    add(&with, "--precision", "bf16");
+    if (bf16) {
+        other = run_json(&with);
+        CU_ASSERT_STRING_EQUAL(json_string_value(at(other, "precision")), "bf16");
+        CU_ASSERT_PTR_NOT_NULL(strstr(json_string_value(at(other, "isa")), "_bf16"));
+        json_decref(other);
+    } else {
+        run = run_line(&with);
+        CU_ASSERT_EQUAL(run.status, 78);
+        CU_ASSERT_PTR_NOT_NULL(strstr(run.err, "AVX512_BF16"));
+        kt_run_free(&run);
+    }
+    json_decref(usual);
 }
 
 /* All three say the same. */
@@ -695,6 +749,7 @@ int main(void)
         {"the reference's numbers: pico", reference_pico},
         {"the reference's numbers: odd", reference_odd},
         {"JSON", json_output},
+        {"products", products},
         {"CSV says the same", csv_output},
         {"draws are addressed", draws},
         {"modes", modes},

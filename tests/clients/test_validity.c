@@ -51,7 +51,8 @@ static void open_models(void)
     if (utc)
         return;
     models[LEVELS] = kt_model("pico");
-    KT_CHECK(kr_model_load_or_builtin(NULL, NULL, &models[RETURNS], &error) == 0, "%s", error.text);
+    KT_CHECK(kr_model_load_or_builtin(NULL, NULL, NULL, &models[RETURNS], &error) == 0, "%s",
+             error.text);
     CU_ASSERT_FATAL(models[LEVELS] && models[RETURNS]);
     CU_ASSERT_EQUAL_FATAL(kr_zone_open("UTC", &utc, &error), 0);
     CU_ASSERT_EQUAL_FATAL(kr_calendar_new(utc, NULL, NULL, NULL, &always, &error), 0);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct kr_products *kt_products;
+
 struct kr_model *kt_model(const char *name)
 {
     char predictor[64], tokenizer[64];
@@ -18,7 +20,7 @@ struct kr_model *kt_model(const char *name)
 
     snprintf(predictor, sizeof(predictor), "golden/%s/predictor", name);
     snprintf(tokenizer, sizeof(tokenizer), "golden/%s/tokenizer", name);
-    r = kr_model_load(kt_source(predictor), kt_source(tokenizer), &model, &error);
+    r = kr_model_load_as(kt_source(predictor), kt_source(tokenizer), kt_products, &model, &error);
     KT_CHECK(r == 0, "%s", error.text);
     return model;
 }

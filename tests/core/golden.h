@@ -8,6 +8,9 @@
 #include "core/model.h"
 #include "core/safetensors.h"
 
+/* How kt_model() lets models compute their products; NULL: kr_model_load()'s choice. */
+extern const struct kr_products *kt_products;
+
 /* The checkpoint below tests/golden/<name>, NULL after a failed assertion. */
 struct kr_model *kt_model(const char *name);
 

@@ -197,6 +197,50 @@ static void against_full_sort(void)
     }
 }
 
+/* top_p at, just below and just above every kind of partial sum: the set that stays is the one that adding up
+ * in sorted order gives, to the last bit; with many ties, narrow and wide logits. */
+static void edges_of_top_p(void)
+{
+    static const size_t sizes[] = {2, 17, 64, 300, 1024};
+    static const double spreads[] = {1e-3, 0.5, 6, 40, 200};
+    static float logits[N_MAX], whole[N_MAX];
+    static size_t ids[N_MAX];
+    size_t n_checked = 0;
+
+    for (uint32_t round = 0; round < 5 * 5 * 4; round++) {
+        size_t n = sizes[round % 5];
+        double cumulative = 0;
+
+        fill_random(logits, n, round + 5000, round & 1);
+        for (size_t i = 0; i < n; i++)
+            logits[i] = (float)(logits[i] * spreads[round / 5 % 5] / 6);
+        sort_ids(logits, n, ids);
+        filter(1, 0, 1, logits, n);
+        memcpy(whole, p, sizeof(whole));
+        for (size_t rank = 0; rank < n; rank++) {
+            cumulative += (double)whole[ids[rank]];
+            if (rank % (1 + n / 13) != round % (1 + n / 13) || cumulative >= 1)
+                continue;
+            for (int side = -1; side <= 1; side++) {
+                double level = side ? nextafter(cumulative, side) : cumulative, sum = 0;
+                size_t kept = 0;
+                bool equal = true;
+
+                if (level <= 0)
+                    continue;
+                while (kept < n && sum <= level)
+                    sum += (double)whole[ids[kept++]];
+                filter(1, 0, level, logits, n);
+                for (size_t i = 0; i < n; i++)
+                    equal &= (p[ids[i]] > 0) == (i < kept && whole[ids[i]] > 0);
+                KT_CHECK(equal, "round %u, n %zu, rank %zu, side %d", round, n, rank, side);
+                n_checked++;
+            }
+        }
+    }
+    kt_note("%zu levels", n_checked);
+}
+
 static void pick(void)
 {
     static const float quarters[6] = {0, 0.25f, 0, 0.25f, 0.5f, 0};
@@ -324,6 +368,7 @@ int main(void)
         {"top_k keeps ties", top_k},
         {"top_p, ties by lower id", top_p},
         {"selection equals a full sort", against_full_sort},
+        {"top_p at the edges", edges_of_top_p},
         {"inverse CDF and its end", pick},
         {"cumulative sums in double", pick_sums_in_double},
         {"sampling is filtering and picking", sample_is_filter_and_pick},

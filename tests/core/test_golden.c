@@ -543,8 +543,8 @@ static void builtin(void)
     if (!kt_golden_open(&golden, "builtin", "logits"))
         return;
     CU_ASSERT_EQUAL_FATAL(kr_model_load_or_builtin(kt_source("../etc/model/predictor"),
-                                                   kt_source("../etc/model/tokenizer"), &model,
-                                                   NULL),
+                                                   kt_source("../etc/model/tokenizer"), kt_products,
+                                                   &model, NULL),
                           0);
     bench_open_model(&bench, model, 1, 1, 1, 1);
     d = model->predictor.d_model;
@@ -612,6 +612,19 @@ static void builtin(void)
     kt_golden_close(&golden);
 }
 
+/* What follows runs with these products. */
+static void use_openblas(void)
+{
+    kt_products = kr_products_named("openblas");
+}
+
+static void use_avx2(void)
+{
+    kt_products = kr_products_named("avx2");
+    if (!kt_products)
+        kt_skip("this processor has no AVX2");
+}
+
 int main(void)
 {
     static const struct kt_test tests[] = {
@@ -624,7 +637,22 @@ int main(void)
         {"attention window in rings", window},
         {"the built-in model", builtin},
     };
+    static const struct kt_test switches[] = {
+        {"again with OpenBLAS", use_openblas},
+        {"again with AVX2", use_avx2},
+    };
+    struct kt_test all[KR_ARRAY_LENGTH(tests) * 3 + 2];
+    size_t n = KR_ARRAY_LENGTH(tests);
+    const struct kr_products *usual = NULL;
 
+    memcpy(all, tests, sizeof(tests));
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(switches); i++) {
+        all[n++] = switches[i];
+        memcpy(all + n, tests, sizeof(tests));
+        n += KR_ARRAY_LENGTH(tests);
+    }
     kr_product_init();
-    return kt_main("golden", tests, KR_ARRAY_LENGTH(tests));
+    if (kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &usual, NULL) == 0)
+        kt_note("products by %s", usual->name);
+    return kt_main("golden", all, n);
 }

@@ -110,12 +110,21 @@ static size_t run_all(const struct kr_kernels *kernels, size_t n, size_t dim, fl
     fill(a, n, 7, 1);
     ret[used + dim] = 0.5f;
     kernels->accumulate(ret + used, ret + used + dim, a, values, n, dim);
-    return used + dim + 1;
+    used += dim + 1;
+    fill(a, n, 10, 40);
+    ret[used++] = kernels->maximum(a, n);
+    kernels->weights(ret + used, a, ret[used - 1], n % 2 ? 1 : 0.7f, 0x1p-125f, n);
+    ret[used + n] = (float)kernels->total(ret + used, n);
+    ret[used + n + 1] = (float)kernels->pick(ret + used, n, kernels->total(ret + used, n), 0.8);
+    used += n + 2;
+    memcpy(ret + used, a, n * sizeof(float));
+    kernels->divide(ret + used, 3.7f, n);
+    return used + n;
 }
 
 static void same_bytes(void)
 {
-    static float expected[6 * ROWS_MAX + 2 * DIM_MAX], found[6 * ROWS_MAX + 2 * DIM_MAX];
+    static float expected[9 * ROWS_MAX + 2 * DIM_MAX], found[9 * ROWS_MAX + 2 * DIM_MAX];
 
     fill(keys, ROWS_MAX * DIM_MAX, 8, 1);
     fill(values, ROWS_MAX * DIM_MAX, 9, 1);
@@ -311,9 +320,53 @@ static void check_attention(const struct kr_kernels *kernels)
         }
 }
 
+/* What sampling needs, against plain loops. */
+static void check_sampling(const struct kr_kernels *kernels)
+{
+    for (size_t n = 1; n <= N_MAX; n++) {
+        float most, e = 0;
+        double whole = 0, lanes[8] = {0}, cumulative = 0;
+        size_t at = 0;
+
+        fill(a, n, (uint32_t)n + 2000, 60);
+        most = a[0];
+        for (size_t i = 0; i < n; i++)
+            most = fmaxf(most, a[i]);
+        CU_ASSERT_EQUAL(kernels->maximum(a, n), most);
+        fill_nan(y, ROWS_MAX + GUARD);
+        kernels->weights(y, a, most, 1.25f, 1e-20f, n);
+        for (size_t i = 0; i < n; i++) {
+            e = (a[i] - most) / 1.25f;
+            kernels->exp_shifted(&e, 0, 1);
+            CU_ASSERT_EQUAL(y[i], e < 1e-20f ? 0 : e);
+            lanes[i % 8] += (double)y[i];
+        }
+        CU_ASSERT_TRUE(all_nan(y + n, GUARD));
+        whole = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+                ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+        CU_ASSERT_EQUAL(kernels->total(y, n), whole);
+        for (int u = 0; u <= 20; u++, cumulative = 0) {
+            for (at = 0; at < n; at++) {
+                cumulative += (double)(float)((double)y[at] / whole);
+                if (cumulative > u / 20.0)
+                    break;
+            }
+            KT_CHECK(kernels->pick(y, n, whole, u / 20.0) == at, "%s: n %zu, u %g", kernels->name,
+                     n, u / 20.0);
+        }
+        memcpy(b, a, n * sizeof(float));
+        fill_nan(b + n, GUARD);
+        kernels->divide(b, most, n);
+        for (size_t i = 0; i < n; i++)
+            CU_ASSERT_EQUAL(b[i], a[i] / most);
+        CU_ASSERT_TRUE(all_nan(b + n, GUARD));
+    }
+}
+
 static void numbers(void)
 {
     each(check_rows);
+    each(check_sampling);
     each(check_rotate);
     each(check_attention);
 }

@@ -90,7 +90,7 @@ static void bench_open(struct bench *bench, enum kr_mode mode)
         bench->future[i] = (struct kr_stamp){(uint8_t)(5 * i), 7, 1, 2, 3};
     bench->request = (struct kr_request){.horizon = HORIZON,
                                          .paths = PATHS,
-                                         .sampling = {1.0, 0, 1.0},
+                                         .sampling = {1.0, 0, 1.0, false},
                                          .key = 5,
                                          .future = bench->future};
 }

@@ -288,7 +288,7 @@ static void reference_outcome(const struct data *data, size_t n, size_t max_cont
                                          .n = n,
                                          .horizon = HORIZON,
                                          .max_context = max_context,
-                                         .sampling = {1.0, 0, 1.0},
+                                         .sampling = {1.0, 0, 1.0, false},
                                          .key = 99,
                                          .as_of_ns = 1234567890123,
                                          .path = (uint32_t)path,
@@ -311,7 +311,7 @@ static bool forecast_equals(struct data *data, size_t n, size_t max_context, siz
     struct kr_request request = {.horizon = HORIZON,
                                  .paths = n_paths,
                                  .max_context = max_context,
-                                 .sampling = {1.0, 0, 1.0},
+                                 .sampling = {1.0, 0, 1.0, false},
                                  .key = 99,
                                  .as_of_ns = 1234567890123,
                                  .future = data->stamps + n};
@@ -359,8 +359,11 @@ static void paths(void)
     paths_of("odd");
 }
 
+/* Few paths have caches by themselves, more lie side by side. */
+static const size_t both_ways[] = {7, 9};
+
 /* The window slides: early, from the first step on, and with a horizon longer than the context. */
-static void sliding(void)
+static void sliding_of(size_t n_paths)
 {
     static const size_t contexts[] = {BARS + 4, BARS, BARS - 10, HORIZON, HORIZON - 4};
     static struct outcome expected;
@@ -368,24 +371,30 @@ static void sliding(void)
 
     data_open(&data, "pico", 4);
     for (size_t i = 0; i < KR_ARRAY_LENGTH(contexts); i++) {
-        reference_outcome(&data, BARS, contexts[i], 7, &expected);
-        KT_CHECK(forecast_equals(&data, BARS, contexts[i], 7, 5, &expected), "max_context %zu",
-                 contexts[i]);
+        reference_outcome(&data, BARS, contexts[i], n_paths, &expected);
+        KT_CHECK(forecast_equals(&data, BARS, contexts[i], n_paths, 5, &expected),
+                 "max_context %zu", contexts[i]);
     }
     /* a short window that grows past the context while the horizon is longer than it */
     kr_normaliser_fit(&data.normaliser, data.bars, 3, false);
     for (size_t i = 0; i < 3; i++)
         kr_normaliser_apply(&data.normaliser, &data.bars[i], data.x + i * KR_COLUMNS);
     for (size_t context = 3; context < 9; context++) {
-        reference_outcome(&data, 3, context, 7, &expected);
-        KT_CHECK(forecast_equals(&data, 3, context, 7, 3, &expected), "3 bars, max_context %zu",
-                 context);
+        reference_outcome(&data, 3, context, n_paths, &expected);
+        KT_CHECK(forecast_equals(&data, 3, context, n_paths, 3, &expected),
+                 "3 bars, max_context %zu", context);
     }
     data_close(&data);
 }
 
+static void sliding(void)
+{
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(both_ways); i++)
+        sliding_of(both_ways[i]);
+}
+
 /* Each mutation turns the test red; without one it is green again. */
-static void mutations(void)
+static void mutations_of(size_t n_paths)
 {
     static const char *const names[] = {"none", "position + 1", "prefix one row short",
                                         "another path's suffix"};
@@ -393,16 +402,22 @@ static void mutations(void)
     struct data data;
 
     data_open(&data, "pico", 3);
-    reference_outcome(&data, BARS, BARS + HORIZON, 7, &expected);
+    reference_outcome(&data, BARS, BARS + HORIZON, n_paths, &expected);
     for (int m = OTHER_SUFFIX; m >= NONE; m--) {
         bool equal;
 
         mutation = (enum mutation)m;
-        equal = forecast_equals(&data, BARS, BARS + HORIZON, 7, BARS, &expected);
-        kt_note("mutation %s: %s", names[m], equal ? "equal" : "differs");
+        equal = forecast_equals(&data, BARS, BARS + HORIZON, n_paths, BARS, &expected);
+        kt_note("%zu paths, mutation %s: %s", n_paths, names[m], equal ? "equal" : "differs");
         KT_CHECK(equal == (m == NONE), "mutation %s went unnoticed", names[m]);
     }
     data_close(&data);
+}
+
+static void mutations(void)
+{
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(both_ways); i++)
+        mutations_of(both_ways[i]);
 }
 
 /* Products: a row is the same at every position of a block and in every batch size. */
@@ -412,7 +427,11 @@ static void positions(void)
                                        {256, 256}, {512, 256}, {256, 512},  {1024, 256},
                                        {832, 832}, {6, 36},    {2048, 832}, {36, 6}};
     const size_t n_rows = 40;
+    const struct kr_products *products = kt_products;
 
+    if (!products)
+        CU_ASSERT_EQUAL_FATAL(kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &products, NULL),
+                              0);
     for (size_t s = 0; s < KR_ARRAY_LENGTH(shapes); s++) {
         size_t n_out = shapes[s][0], n_in = shapes[s][1];
         float *w = kr_alloc(n_out * n_in, sizeof(float)), *bias = kr_alloc(n_out, sizeof(float));
@@ -420,7 +439,8 @@ static void positions(void)
               *y = kr_alloc(n_rows * n_out, sizeof(float));
         float *alone = kr_alloc(KR_BLOCK_ROWS * n_out, sizeof(float));
         float *one = kr_alloc(KR_BLOCK_ROWS * n_in, sizeof(float));
-        struct kr_linear linear = {n_out, n_in, w, bias};
+        struct kr_linear linear = {n_out, n_in, w, bias, NULL, NULL};
+        void *packed = NULL;
         size_t wrong = 0;
 
         for (size_t i = 0; i < n_out * n_in; i++)
@@ -429,6 +449,10 @@ static void positions(void)
             bias[i] = (float)(uniform((uint32_t)i, 11) - 0.5);
         for (size_t i = 0; i < n_rows * n_in; i++)
             x[i] = (float)(uniform((uint32_t)i, 12) - 0.5);
+        if (products->panel > 0) {
+            packed = kr_alloc(1, kr_linear_packed_bytes(&linear, products));
+            kr_linear_pack(&linear, products, w, packed);
+        }
         memcpy(one, x, n_in * sizeof(float));
         kr_product(&linear, one, n_in, alone, n_out, 1);
         for (size_t at = 0; at < 16; at++)
@@ -443,6 +467,7 @@ static void positions(void)
             }
         KT_CHECK(wrong == 0, "%zu x %zu: %zu positions or batches differ", n_out, n_in, wrong);
         free(w);
+        free(packed);
         free(bias);
         free(x);
         free(y);
@@ -459,6 +484,29 @@ static const struct kt_test tests[] = {
     {"sliding windows", sliding},
     {"mutations turn the test red", mutations},
 };
+
+/* What follows runs with these products. */
+static void use(const char *name)
+{
+    kt_products = kr_products_named(name);
+    if (!kt_products)
+        kt_skip("no %s: this processor, or its system, does not offer it", name);
+}
+
+static void use_openblas(void)
+{
+    use("openblas");
+}
+
+static void use_avx512_bf16(void)
+{
+    use("avx512_bf16");
+}
+
+static void use_amx_bf16(void)
+{
+    use("amx_bf16");
+}
 
 /* Again under the kernels of other processors: OpenBLAS reads its choice at start, so in a child. */
 
@@ -521,6 +569,7 @@ static int run_child(void)
            kr_kernels()->name);
     if (!wanted || strcasecmp(wanted, found) != 0)
         return 2;
+    use_openblas();
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 3;
     CU_pSuite suite = CU_add_suite("purity", NULL, NULL);
@@ -543,12 +592,28 @@ int main(int argc, char **argv)
         {"under OPENBLAS_CORETYPE=Sandybridge", sandybridge},
         {"under OPENBLAS_CORETYPE=Prescott", prescott},
     };
-    struct kt_test all[KR_ARRAY_LENGTH(tests) + KR_ARRAY_LENGTH(others)];
+    static const struct kt_test again[] = {
+        {"again with OpenBLAS's products", use_openblas},
+        {"again with bf16's products (AVX-512)", use_avx512_bf16},
+        {"again with bf16's products (AMX)", use_amx_bf16},
+    };
+    struct kt_test all[KR_ARRAY_LENGTH(tests) * (KR_ARRAY_LENGTH(again) + 1) +
+                       KR_ARRAY_LENGTH(again) + KR_ARRAY_LENGTH(others)];
+    size_t n = KR_ARRAY_LENGTH(tests);
+    const struct kr_products *usual = NULL;
 
     if (argc > 1 && strcmp(argv[1], "--child") == 0)
         return run_child();
     memcpy(all, tests, sizeof(tests));
-    memcpy(all + KR_ARRAY_LENGTH(tests), others, sizeof(others));
-    printf("# OpenBLAS: %s, kernels: %s\n", kr_product_init(), kr_kernels()->name);
-    return kt_main("purity", all, KR_ARRAY_LENGTH(all));
+    for (size_t i = 0; i < KR_ARRAY_LENGTH(again); i++) {
+        all[n++] = again[i];
+        memcpy(all + n, tests, sizeof(tests));
+        n += KR_ARRAY_LENGTH(tests);
+    }
+    memcpy(all + n, others, sizeof(others));
+    n += KR_ARRAY_LENGTH(others);
+    if (kr_products_choose(KR_MATMUL_AUTO, KR_F32_PRODUCTS, &usual, NULL) == 0)
+        printf("# products by %s, then OpenBLAS %s; kernels: %s\n", usual->name, kr_product_init(),
+               kr_kernels()->name);
+    return kt_main("purity", all, n);
 }

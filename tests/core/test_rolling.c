@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define HORIZON 6
-#define PATHS   3
+#define PATHS   9 /* whose suffixes lie side by side */
 
 /* Rows that go through the predictor, counted through the linker's --wrap. */
 static size_t n_rows;
@@ -116,7 +116,7 @@ static struct kr_request request_of(const struct bench *bench, const struct kr_l
 {
     return (struct kr_request){.horizon = bench->horizon,
                                .paths = PATHS,
-                               .sampling = {1.0, 0, 1.0},
+                               .sampling = {1.0, 0, 1.0, false},
                                .key = 5,
                                .as_of_ns = kr_series_last(&live->series)->t_ns,
                                .future = bench->future};
@@ -235,7 +235,7 @@ static void plain(void)
                                              .future = bench.future,
                                              .n = n,
                                              .horizon = horizon,
-                                             .sampling = {1.0, 0, 1.0},
+                                             .sampling = {1.0, 0, 1.0, false},
                                              .key = 5,
                                              .as_of_ns = bars[n - 1].t_ns,
                                              .path = path,

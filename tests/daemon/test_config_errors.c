@@ -59,7 +59,10 @@ static void values(void)
          ":2: status: 1, expected a time (units us, ms, s, m, h) from 100ms to 1h"},
         {"[publish]\nstatus = 2h\n",
          ":2: status: 2h, expected a time (units us, ms, s, m, h) from 100ms to 1h"},
-        {"[model]\nprecision = bf16\n", ":2: precision: bf16, expected f32"},
+        {"[model]\nprecision = f16\n", ":2: precision: f16, expected f32 or bf16"},
+        {"[model]\nmatmul = openblas\nprecision = bf16\n",
+         ":3: precision: bf16, expected f32 with matmul = openblas"},
+        {"[model]\nmatmul = mkl\n", ":2: matmul: mkl, expected auto, native or openblas"},
         {"[curve]\nserver_secret = x\n", ":2: server_secret: x: refused: Secret key of the daemon, "
                                          "which arrives with CURVE support"},
         {"[state]\nsync = never\n", ":2: sync: never, expected always, interval or off"},
