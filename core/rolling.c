@@ -107,16 +107,18 @@ static int revise(struct kr_live *live, struct kr_engine *engine, const struct k
                         live->series.len - (size_t)kr_series_find(&live->series, bar->t_ns));
 }
 
-/* A late bar moves the numbers of all that follow it; one before all others, none. */
+/* A late bar moves the numbers of all that follow it, or of the history before it. */
 static int insert(struct kr_live *live, const struct kr_bar *bar)
 {
     int64_t next_row = live->series.next_row;
+    size_t at;
     int r = kr_series_insert(&live->series, bar);
 
     if (r < 0)
         return r;
-    if (live->has_epoch &&
-        (live->series.next_row != next_row || live->series.len <= kr_rolling_bars(live->model))) {
+    at = (size_t)kr_series_find(&live->series, bar->t_ns);
+    if (live->has_epoch && (live->series.next_row != next_row ||
+                            live->series.len - at <= kr_rolling_bars(live->model))) {
         live->has_epoch = false;
         live->n_reanchored++;
     }

@@ -112,7 +112,8 @@ int kr_series_insert(struct kr_series *series, const struct kr_bar *bar)
     memmove(series->bars + i + 1, series->bars + i, (series->len - i) * sizeof(*series->bars));
     series->bars[i] = *bar;
     series->len++;
-    series->next_row += i > 0;
+    /* what stands behind it was row series->next_row - (len - 1 - i) */
+    series->next_row += i > 0 && series->next_row > (int64_t)(series->len - 1 - i);
     return 0;
 }
 

@@ -30,8 +30,9 @@ void kr_series_push(struct kr_series *series, const struct kr_bar *bar);
 void kr_series_pop(struct kr_series *series);
 /* Overwrite the bar with the same t_ns. Return: 0, -ENOENT. */
 int kr_series_replace(struct kr_series *series, const struct kr_bar *bar) kr_must_check;
-/* Between older bars, keeping order; the oldest leaves when full. The bars behind it are renumbered; one in
- * front of all others takes the number before theirs, which may be negative.
+/* Between older bars, keeping order; the oldest leaves when full. The bars behind it are renumbered; history in
+ * front of row 0 renumbers the history before it instead, and one in front of all others takes the number
+ * before theirs, which may be negative.
  * Return: 0, -EEXIST (same time), -ERANGE (older than all that is kept while full). */
 int kr_series_insert(struct kr_series *series, const struct kr_bar *bar) kr_must_check;
 void kr_series_clear(struct kr_series *series);

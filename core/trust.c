@@ -322,6 +322,7 @@ struct kr_standing kr_trust_standing(const struct kr_trust *trust)
         crps_rw += tally->crps_rw;
         inside += hits[n_levels - 1] - hits[0];
     }
+    standing.n_tally = n;
     standing.skill = kr_skill(crps, crps_rw);
     standing.skill_cal = kr_skill(crps_cal, crps_rw);
     standing.cover_cal = n > 0 ? (double)inside / (double)n : 0;

@@ -91,13 +91,15 @@ int kr_trust_forecast(struct kr_trust *trust, const struct kr_published *publish
 int kr_trust_read(struct kr_trust *trust, const struct kr_published *published,
                   struct kr_pending_entry **ret) kr_must_check;
 
-/* How the stream stands: what there is to say in a few numbers. Skill is over all steps of all
- * horizons; each is measured from the last close, so the longer ones weigh more. */
+/* How the stream stands: what there is to say in a few numbers. Counts go on over resets; skill and
+ * cover are of the scores since the last one, over all steps of all horizons: each is measured from
+ * the last close, so the longer ones weigh more. */
 struct kr_standing {
     enum kr_trust_status status;
     uint64_t n;                    /* outcomes learned at the horizon that has fewest */
     uint64_t n_scored, n_unscored; /* steps */
     uint64_t n_waiting;            /* forecasts */
+    uint64_t n_tally;              /* steps that skill and cover are of; 0: they say nothing */
     double skill, skill_cal;       /* against the random walk; 0 before the first score */
     double cover_cal; /* share of outcomes between the outermost calibrated quantiles, above the
                          lower and up to the upper one; 0 before the first */

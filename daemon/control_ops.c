@@ -116,7 +116,7 @@ static int op_status(struct kd_call *call)
 
 static void put_standing(struct kw_encoder *encoder, const struct kr_standing *standing)
 {
-    bool scored = standing->n_scored > 0;
+    bool scored = standing->n_tally > 0;
 
     kw_put_map(encoder, "trust", 7);
     kw_put_uint(encoder, "n", standing->n);

@@ -274,9 +274,9 @@ static bool add_up(const struct kd_config *config, const struct kr_model *model,
     plan->n_spares = config->limits.spares;
     if (growth == 0)
         plan->n_spares = 0;
-    else if (plan->n_spares == 0) /* streams hold one for 8 of the bars between two epochs, and the
-                                     shortening leaves three quarters of the growth */
-        plan->n_spares = n_symbols * KR_EPOCH_DELAY * 4 / (growth * 3) + 1;
+    else if (plan->n_spares == 0) /* streams hold one for 8 of the bars between two epochs; the
+                                     shortening leaves three quarters of the growth, drift half */
+        plan->n_spares = n_symbols * KR_EPOCH_DELAY * 8 / (growth * 3) + 1;
     plan->n_spares = KR_MIN(plan->n_spares, n_symbols);
     plan->spare_bytes =
         plan->n_spares ? kr_pool_size_bytes(model, plan->n_spares, plan->spare_rows) : 0;

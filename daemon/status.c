@@ -46,7 +46,7 @@ static void sum_trust(const struct kd_daemon *daemon, struct kw_count counts[TRU
         ret->unscored += standing->n_unscored;
         ret->recalibrated += stream->tally.counts[KD_NOTE_RECALIBRATED_PARAMETERS] +
                              stream->tally.counts[KD_NOTE_RECALIBRATED_DAMAGED];
-        n += standing->n_scored > 0;
+        n += standing->n_tally > 0;
         skill += standing->skill;
         skill_cal += standing->skill_cal;
     }

@@ -63,6 +63,7 @@ static struct kr_live_config config_of(enum kr_mode mode, struct kr_pool *pool)
                                    .horizon = HORIZON,
                                    .max_context = CONTEXT,
                                    .growth = 30,
+                                   .drift_limit = 1, /* epochs of a length to reckon with */
                                    .scale = true,
                                    .join = true,
                                    .repair = true,

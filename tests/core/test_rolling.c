@@ -322,8 +322,9 @@ static void changes(void)
     bench_close(&bench);
 }
 
-/* History before the first bar has negative numbers; a forming bar leaves nothing behind. */
-static void history_and_forming(void)
+/* History before the first bar has negative numbers, newest first as oldest first; a forming bar leaves nothing
+ * behind. */
+static void history_and_forming_of(bool oldest_first)
 {
     struct bench bench;
     struct kr_live live, other;
@@ -332,8 +333,8 @@ static void history_and_forming(void)
     bench_open(&bench, 20, HORIZON);
     CU_ASSERT_EQUAL_FATAL(kr_live_init(&live, bench.model, &bench.config, NULL), 0);
     push(&bench, &live, 0);
-    for (int64_t i = -1; i >= -60; i--) {
-        bar = bar_at(i);
+    for (int64_t i = 1; i <= 60; i++) {
+        bar = bar_at(oldest_first ? i - 61 : -i);
         CU_ASSERT_EQUAL(kr_live_apply(&live, &bench.engine, KR_LATE, &bar), 0);
     }
     CU_ASSERT_EQUAL(live.series.next_row, 1);
@@ -357,6 +358,12 @@ static void history_and_forming(void)
     kr_live_free(&other);
     kr_live_free(&live);
     bench_close(&bench);
+}
+
+static void history_and_forming(void)
+{
+    history_and_forming_of(false);
+    history_and_forming_of(true);
 }
 
 /* `exact` is the replay itself; what a model cannot do is refused by name. */

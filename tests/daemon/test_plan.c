@@ -60,7 +60,7 @@ static void sums(void)
     CU_ASSERT_TRUE(plan.worker_bytes >= worker && plan.worker_bytes < worker + 4096);
     CU_ASSERT_EQUAL(plan.n_symbols, 10);
     CU_ASSERT_EQUAL(plan.n_workers, 3);
-    CU_ASSERT_EQUAL(plan.n_spares, 10 * 8 * 4 / (88 * 3) + 1);
+    CU_ASSERT_EQUAL(plan.n_spares, 10 * 8 * 8 / (88 * 3) + 1);
     CU_ASSERT_EQUAL(plan.spare_rows, 488);
     CU_ASSERT_EQUAL(plan.spare_bytes, kr_pool_size_bytes(model, plan.n_spares, 488));
     CU_ASSERT_EQUAL(plan.weight_bytes, model->n_weight_bytes);
