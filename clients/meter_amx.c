@@ -3,7 +3,7 @@
  * sums of the eight tiles hide its latency (52 cycles, one in 16). */
 #include "clients/meter.h"
 
-#ifdef __AMX_BF16__
+#if defined(__AMX_BF16__) || defined(__AMXBF16__) /* clang's name, up to 14 */
 #include <immintrin.h>
 
 #define SUMS 6

@@ -349,8 +349,10 @@ static void meter(void)
     if (meter->bf16)
         CU_ASSERT_DOUBLE_EQUAL(meter->bf16(20), 2 * meter->bf16(10), 0);
     kt_note("AMX: %s", kc_meter_has_amx() ? "here" : "not here");
-    if (kc_meter_has_amx())
+    if (kc_meter_has_amx()) {
+        CU_ASSERT_TRUE(kc_meter_amx(1) > 0);
         CU_ASSERT_DOUBLE_EQUAL(kc_meter_amx(20), 2 * kc_meter_amx(10), 0);
+    }
     CU_ASSERT_PTR_NOT_NULL_FATAL(x);
     for (size_t i = 0; i < 1024; i++)
         x[i] = (float)(i % 5);
