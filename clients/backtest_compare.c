@@ -115,11 +115,6 @@ int kc_backtest_compare_text(FILE *stream, const struct kc_backtest *backtest,
     return r < 0 ? r : ferror(stream) ? -EIO : 0;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static int add_distances(json_t *list, const struct kc_backtest *backtest,
                          const struct kc_backtest *other)
 {
@@ -131,9 +126,9 @@ static int add_distances(json_t *list, const struct kc_backtest *backtest,
             return r;
         if (json_array_append_new(
                 list, json_pack("{s:I, s:o, s:o, s:[o, o, o]}", "h", (json_int_t)step + 1, "median",
-                                number(distance.median), "worst", number(distance.worst),
-                                "by_drift", number(distance.by_drift[0]),
-                                number(distance.by_drift[1]), number(distance.by_drift[2]))) != 0)
+                                kj_real(distance.median), "worst", kj_real(distance.worst),
+                                "by_drift", kj_real(distance.by_drift[0]),
+                                kj_real(distance.by_drift[1]), kj_real(distance.by_drift[2]))) != 0)
             return -ENOMEM;
     }
     return 0;
@@ -149,7 +144,7 @@ int kc_backtest_compare_json(FILE *stream, const struct kc_backtest *backtest,
         all = json_pack("{s:[o, o], s:O, s:{s:[f, f], s:o, s:I, s:I}}", "modes",
                         kc_backtest_object(backtest, file), kc_backtest_object(other, file),
                         "distance", distances, "drift", "bounds", kc_backtest_drifts[0],
-                        kc_backtest_drifts[1], "median", number(median_drift(other)), "epochs",
+                        kc_backtest_drifts[1], "median", kj_real(median_drift(other)), "epochs",
                         (json_int_t)other->n_epochs, "drifted", (json_int_t)other->n_drifted);
     if (r == 0)
         r = all ? kj_write_line(stream, all) : -ENOMEM;

@@ -126,21 +126,16 @@ int kc_backtest_means_text(FILE *stream, const struct kc_backtest *files, size_t
 
 /* JSON */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *horizon_json(const struct kc_backtest *files, size_t n, size_t step)
 {
     struct kc_backtest_means means;
 
     kc_backtest_mean(files, n, step, &means);
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "h", (json_int_t)step + 1,
-                     "skill", number(means.skill), "skill_cal", number(means.skill_cal),
-                     "least_skill", number(means.least_skill), "least_skill_cal",
-                     number(means.least_skill_cal), "cover90_raw", number(means.cover90_raw),
-                     "cover90_cal", number(means.cover90_cal), "scored_files",
+                     "skill", kj_real(means.skill), "skill_cal", kj_real(means.skill_cal),
+                     "least_skill", kj_real(means.least_skill), "least_skill_cal",
+                     kj_real(means.least_skill_cal), "cover90_raw", kj_real(means.cover90_raw),
+                     "cover90_cal", kj_real(means.cover90_cal), "scored_files",
                      (json_int_t)means.n_scored, "calibrated_files", (json_int_t)means.n_cal);
 }
 

@@ -34,23 +34,19 @@ static double pit_p(const struct kc_backtest_horizon *horizon)
 
 /* JSON */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *horizon_json(const struct kc_backtest *backtest, size_t step)
 {
     const struct kc_backtest_horizon *horizon = &backtest->horizons[step];
     const struct kr_tally *tally = &horizon->tally;
 
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "h", (json_int_t)step + 1,
-                     "crps", number(mean_of(tally->crps, tally->n)), "crps_rw",
-                     number(mean_of(tally->crps_rw, tally->n)), "skill",
-                     number(skill_of(horizon, false)), "skill_cal", number(skill_of(horizon, true)),
-                     "cover90_raw", number(kc_backtest_cover(horizon, BAND90, false)),
-                     "cover90_cal", number(kc_backtest_cover(horizon, BAND90, true)), "pit_p",
-                     number(pit_p(horizon)), "join_error", number(backtest->join_error));
+                     "crps", kj_real(mean_of(tally->crps, tally->n)), "crps_rw",
+                     kj_real(mean_of(tally->crps_rw, tally->n)), "skill",
+                     kj_real(skill_of(horizon, false)), "skill_cal",
+                     kj_real(skill_of(horizon, true)), "cover90_raw",
+                     kj_real(kc_backtest_cover(horizon, BAND90, false)), "cover90_cal",
+                     kj_real(kc_backtest_cover(horizon, BAND90, true)), "pit_p",
+                     kj_real(pit_p(horizon)), "join_error", kj_real(backtest->join_error));
 }
 
 json_t *kc_backtest_object(const struct kc_backtest *backtest, const char *file)

@@ -100,7 +100,7 @@ static json_t *from_value(const msgpack_object *value, unsigned depth)
         return json_integer(value->via.i64);
     case MSGPACK_OBJECT_FLOAT32:
     case MSGPACK_OBJECT_FLOAT64:
-        return isfinite(value->via.f64) ? json_real(value->via.f64) : json_null();
+        return kj_real(value->via.f64);
     case MSGPACK_OBJECT_STR:
         return from_text(value->via.str.ptr, value->via.str.size);
     case MSGPACK_OBJECT_BIN:
@@ -115,6 +115,11 @@ static json_t *from_value(const msgpack_object *value, unsigned depth)
         break;
     }
     return json_null();
+}
+
+json_t *kj_real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 json_t *kj_from_msgpack(const msgpack_object *value)

@@ -16,6 +16,9 @@
  * beyond 16 levels. */
 json_t *kj_from_msgpack(const msgpack_object *value) kr_must_check;
 
+/* A real, or null if it is not finite. Return: a new reference, NULL without memory. */
+json_t *kj_real(double value);
+
 /* One line without spaces and its newline; doubles with 17 digits, which read back the same, and a
  * point whatever the locale. Return: 0, or -EIO (the stream fails, or memory does). */
 int kj_write_line(FILE *stream, const json_t *json) kr_must_check;
